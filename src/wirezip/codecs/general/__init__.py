@@ -1,0 +1,1 @@
+"""General-purpose codecs through numcodecs."""

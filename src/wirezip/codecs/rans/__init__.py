@@ -1,0 +1,1 @@
+"""Interleaved rANS over exponents with localized frequency tables."""

@@ -1,0 +1,1 @@
+"""What the tiled codecs share: geometry, directory, residue planes and bit fields."""

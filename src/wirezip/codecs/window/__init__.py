@@ -1,0 +1,1 @@
+"""Fixed-width exponent codes against a window of exponents, with escapes."""
