@@ -1,0 +1,239 @@
+"""The `rans` codec in NumPy: the specification that the other implementations equal byte for byte.
+
+Source: docs/format.md, "rans".
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wirezip.codecs.rans import tables
+from wirezip.codecs.tiles import reference as common
+from wirezip.codecs.tiles.layout import STORED, Sections, TileLayout
+from wirezip.errors import CorruptFrameError
+
+
+@dataclass(frozen=True)
+class Table:
+    """Frequencies of a tile: `frequencies[s]` of symbol s, the last of the escape.
+
+    They sum to `1 << prob_bits`; `starts[s]` is the sum of those before s.
+    """
+
+    prob_bits: int
+    frequencies: np.ndarray
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Return the first slot of each symbol."""
+        return np.cumsum(self.frequencies) - self.frequencies
+
+
+def sample(values: np.ndarray) -> np.ndarray:
+    """Return the values a table is built from: every fourth group of 128, or all of a small tile."""
+    if len(values) < tables.SAMPLED_FROM_ELEMS:
+        return values
+    return values[np.arange(len(values)) // tables.GROUP_ELEMS % tables.SAMPLE_STEP == 0]
+
+
+def to_symbols(values: np.ndarray, base: int, tiles: TileLayout) -> np.ndarray:
+    """Return the symbol of each value, `ESCAPE` where it has none.
+
+    One-byte values are their own symbols. Of wider ones, 0 is symbol 0 and the 255 values from
+    `base` are symbols 1 to 255.
+    """
+    if tiles.value_bytes == 1:
+        return values.astype(np.int64)
+    signed = values.astype(np.int64)
+    inside = (signed >= base) & (signed < base + tables.WIDE_SPAN)
+    return np.where(signed == 0, 0, np.where(inside, signed - base + 1, tables.ESCAPE))
+
+
+def to_values(symbols: np.ndarray, base: int, tiles: TileLayout) -> np.ndarray:
+    """Undo `to_symbols`; what an escape gives is replaced later."""
+    if tiles.value_bytes == 1:
+        return symbols.astype(np.uint64)
+    return np.where(symbols == 0, 0, symbols + base - 1).astype(np.uint64)
+
+
+def choose_base(values: np.ndarray, tiles: TileLayout) -> int:
+    """Return the base of the symbols: the span ends at the largest value sampled."""
+    if tiles.value_bytes == 1:
+        return 0
+    return max(0, int(sample(values).max()) - tables.WIDE_SPAN + 1)
+
+
+def build_table(symbols: np.ndarray, prob_bits: int) -> Table:
+    """Build the table of a tile from its sample.
+
+    1. Every symbol sampled gets one slot, and the escape one.
+    2. The remaining slots are shared in proportion to the counts, rounded down.
+    3. What rounding left goes to the commonest symbol, the lowest of equals.
+    """
+    sampled = sample(symbols)
+    counts = np.bincount(sampled[sampled != tables.ESCAPE], minlength=tables.NUM_SYMBOLS)
+    present = counts > 0
+    shared = (1 << prob_bits) - int(present.sum()) - 1
+    total = max(1, int(counts.sum()))
+    frequencies = np.where(present, 1 + counts * shared // total, 0)
+    frequencies[int(counts.argmax())] += (1 << prob_bits) - 1 - int(frequencies.sum())
+    return Table(prob_bits, np.append(frequencies, 1))
+
+
+def encode_stream(symbols: np.ndarray, table: Table) -> tuple[np.ndarray, np.ndarray]:
+    """Encode one stream; returns the lanes' final states and the words in the order they left."""
+    states = np.full(tables.NUM_LANES, tables.STATE_MIN, np.uint64)
+    words: list[np.ndarray] = []
+    for step in range(-(-len(symbols) // tables.GROUP_ELEMS) * tables.LANE_RUN):
+        index = step_elements(step)
+        active = index < len(symbols)
+        symbol = symbols[np.minimum(index, len(symbols) - 1)]
+        frequency = table.frequencies[symbol].astype(np.uint64)
+        start = table.starts[symbol].astype(np.uint64)
+        # A state this large would leave its interval when the symbol is added.
+        limit = frequency << np.uint64(31 - table.prob_bits)
+        full = active & (states >= limit)
+        words.append(states[full].astype("<u2"))
+        states = np.where(full, states >> np.uint64(tables.WORD_BITS), states)
+        added = ((states // frequency) << np.uint64(table.prob_bits)) + states % frequency + start
+        states = np.where(active, added, states)
+    return states.astype("<u4"), np.concatenate(words)
+
+
+def decode_stream(states: np.ndarray, words: np.ndarray, numel: int, table: Table) -> np.ndarray:
+    """Decode one stream; steps, and the words of each step, are taken in reverse."""
+    slots = np.repeat(np.arange(tables.NUM_SYMBOLS + 1), table.frequencies)
+    states = states.astype(np.uint64)
+    end = len(words)
+    symbols = np.zeros(numel, np.int64)
+    for step in reversed(range(-(-numel // tables.GROUP_ELEMS) * tables.LANE_RUN)):
+        index = step_elements(step)
+        active = index < numel
+        slot = states & np.uint64((1 << table.prob_bits) - 1)
+        symbol = slots[slot.astype(np.int64)]
+        symbols[index[active]] = symbol[active]
+        frequency = table.frequencies[symbol].astype(np.uint64)
+        taken = frequency * (states >> np.uint64(table.prob_bits)) + slot - table.starts[symbol].astype(np.uint64)
+        states = np.where(active, taken, states)
+        empty = active & (states < tables.STATE_MIN)
+        count = int(empty.sum())
+        if count > end:
+            raise CorruptFrameError("rans: a stream has fewer words than its states ask for")
+        refill = words[end - count : end].astype(np.uint64)
+        states[empty] = states[empty] << np.uint64(tables.WORD_BITS) | refill
+        end -= count
+    if end or (states != tables.STATE_MIN).any():
+        raise CorruptFrameError("rans: a stream does not end where it began")
+    return symbols
+
+
+def step_elements(step: int) -> np.ndarray:
+    """Return the element that each lane codes in a step: lane l has elements 4l to 4l+3 of a group."""
+    group, turn = divmod(step, tables.LANE_RUN)
+    return group * tables.GROUP_ELEMS + np.arange(tables.NUM_LANES) * tables.LANE_RUN + turn
+
+
+def stream_order(numel: int) -> np.ndarray:
+    """Return the element indices of a stream in the order they are encoded."""
+    steps = range(-(-numel // tables.GROUP_ELEMS) * tables.LANE_RUN)
+    order = np.concatenate([step_elements(step) for step in steps])
+    return order[order < numel]
+
+
+def encode_tile(rotated: np.ndarray, tiles: TileLayout) -> common.Tile:
+    """Encode the rotated words of one tile."""
+    tile = common.split_residue(rotated, tiles)
+    values = rotated >> common.value_shift(tiles)
+    if (values == values[0]).all():
+        tile.width, tile.base = 0, int(values[0])
+        return common.finish(tile, rotated, tiles, coded=b"")
+    tile.width, tile.base = tables.prob_bits(tiles.layout), choose_base(values, tiles)
+    symbols = to_symbols(values, tile.base, tiles)
+    table = build_table(symbols, tile.width)
+    symbols[table.frequencies[symbols] == 0] = tables.ESCAPE
+    coded, escaped = encode_streams(symbols, table, tiles)
+    tile.num_escapes = len(escaped)
+    coded += escaped.astype("<u2").tobytes() + values[escaped].astype(f"<u{tiles.value_bytes}").tobytes()
+    return common.finish(tile, rotated, tiles, coded)
+
+
+def encode_streams(symbols: np.ndarray, table: Table, tiles: TileLayout) -> tuple[bytes, np.ndarray]:
+    """Return table, word counts, states and words of all streams, and the positions of the escapes."""
+    length = 1 << tiles.log2_stream
+    streams, escaped = [], []
+    for first in range(0, len(symbols), length):
+        stream = symbols[first : first + length]
+        streams.append(encode_stream(stream, table))
+        order = stream_order(len(stream))
+        escaped.append(first + order[stream[order] == tables.ESCAPE])
+    frequencies = table.frequencies[: tables.NUM_SYMBOLS]
+    present = frequencies > 0
+    coded = np.packbits(present, bitorder="little").tobytes()
+    coded += frequencies[present].astype("<u2").tobytes().ljust(tables.frequency_bytes(int(present.sum())), b"\0")
+    coded += np.array([len(words) for _, words in streams], "<u4").tobytes()
+    coded += b"".join(states.tobytes() for states, _ in streams)
+    coded += b"".join(words.tobytes() for _, words in streams)
+    return coded, np.concatenate(escaped)
+
+
+class _Reader:
+    """Takes arrays off the front of a tile's symbols, refusing to run past their end."""
+
+    def __init__(self, octets: np.ndarray) -> None:
+        self.octets = octets
+
+    def take(self, count: int, dtype: str) -> np.ndarray:
+        num_bytes = count * np.dtype(dtype).itemsize
+        if num_bytes > len(self.octets):
+            raise CorruptFrameError(f"rans: {num_bytes} bytes expected, {len(self.octets)} are left in the section")
+        taken, self.octets = self.octets[:num_bytes], self.octets[num_bytes:]
+        return taken.view(dtype)
+
+
+def read_table(reader: _Reader, prob_bits: int) -> Table:
+    """Read the table of a tile and check that it fills its slots, the escape's included."""
+    present = np.unpackbits(reader.take(tables.BITMAP_BYTES, "u1"), bitorder="little").astype(bool)
+    count = int(present.sum())
+    frequencies = np.zeros(tables.NUM_SYMBOLS + 1, np.int64)
+    frequencies[:-1][present] = reader.take(tables.frequency_bytes(count) // 2, "<u2")[:count]
+    frequencies[-1] = (1 << prob_bits) - int(frequencies.sum())
+    if frequencies[-1] < 1 or (frequencies[:-1][present] == 0).any():
+        raise CorruptFrameError(f"rans: frequencies sum to {frequencies[:-1].sum()} of {1 << prob_bits}")
+    return Table(prob_bits, frequencies)
+
+
+def decode_tile(entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles: TileLayout, numel: int) -> np.ndarray:
+    """Decode one tile whose entry has been checked; returns its rotated words."""
+    rotated, symbols = common.join_residue(entry, residue, symbols, tiles, numel)
+    width, base, num_escapes = int(entry["width"]), int(entry["base"]), int(entry["num_escapes"])
+    if width == STORED:
+        return rotated
+    if width == 0:
+        return rotated | np.full(numel, base, np.uint64) << common.value_shift(tiles)
+    reader = _Reader(symbols)
+    table = read_table(reader, width)
+    count = tables.num_streams(tiles, numel)
+    num_words = reader.take(count, "<u4")
+    states = reader.take(count * tables.NUM_LANES, "<u4").reshape(count, tables.NUM_LANES)
+    decoded = []
+    for stream in range(count):
+        length = min(1 << tiles.log2_stream, numel - (stream << tiles.log2_stream))
+        words = reader.take(int(num_words[stream]), "<u2")
+        decoded.append(decode_stream(states[stream], words, length, table))
+    values = to_values(np.concatenate(decoded), base, tiles)
+    positions = reader.take(num_escapes, "<u2").astype(np.int64)
+    escaped = reader.take(num_escapes, f"<u{tiles.value_bytes}")
+    if (positions >= numel).any():
+        raise CorruptFrameError(f"rans: an escape at element {positions.max()} of {numel}")
+    values[positions] = escaped
+    return rotated | values << common.value_shift(tiles)
+
+
+def encode_tiles(words: np.ndarray, tiles: TileLayout, sections: Sections) -> tuple[int, int]:
+    """Encode all tiles; returns the bytes used of the residue and symbol sections."""
+    return common.encode_tiles(words, tiles, sections, encode_tile)
+
+
+def decode_tiles(tiles: TileLayout, sections: Sections, words: np.ndarray) -> None:
+    """Decode all tiles, whose entries have been checked, into `words`."""
+    common.decode_tiles(tiles, sections, words, decode_tile)

@@ -1,0 +1,237 @@
+"""What the reference implementations of the tiled codecs share, in NumPy: the specification.
+
+Source: docs/format.md, "Tiles".
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from wirezip.codecs.tiles.layout import (
+    CONSTANT_BLOCK_BYTES,
+    REMAINDER_BIT,
+    ROWS,
+    STORED,
+    Sections,
+    TileLayout,
+    aligned,
+    num_columns,
+)
+from wirezip.floats import FloatFormat
+
+
+@dataclass
+class Tile:
+    """One encoded tile before it is placed."""
+
+    residue: bytes
+    symbols: bytes
+    num_escapes: int = 0
+    base: int = 0
+    width: int = STORED
+    constant_planes: int = 0
+
+
+def rotate(words: np.ndarray, layout: FloatFormat) -> np.ndarray:
+    """Return the words rotated left by one bit: exponent first, sign last; as uint64."""
+    wide = words.astype(np.uint64)
+    mask = np.uint64(2**layout.word_bits - 1)
+    return ((wide << np.uint64(1)) | (wide >> np.uint64(layout.word_bits - 1))) & mask
+
+
+def unrotate(rotated: np.ndarray, layout: FloatFormat) -> np.ndarray:
+    """Undo `rotate`; the result has the word's own unsigned dtype."""
+    words = (rotated >> np.uint64(1)) | (rotated << np.uint64(layout.word_bits - 1))
+    return words.astype(f"u{layout.word_bytes}")
+
+
+def field_widths(num_bits: int) -> list[int]:
+    """Return the widths of the bit planes that a field of `num_bits` is cut into, low bits first."""
+    return [width for width in (4, 2, 1) if num_bits & width]
+
+
+def fields_bytes(num_bits: int, numel: int) -> int:
+    """Return the bytes that fields of `num_bits` of `numel` elements take."""
+    return num_bits * num_columns(numel)
+
+
+def pack_fields(values: np.ndarray, num_bits: int) -> bytes:
+    """Pack the low `num_bits` of each value.
+
+    Elements are dealt row by row over 8 rows of `num_columns` columns, the missing ones zero. Each
+    plane holds, for each column, the bits of its 8 elements, the first row lowest.
+    """
+    grid = np.zeros((ROWS, num_columns(len(values))), np.uint64)
+    grid.reshape(-1)[: len(values)] = values
+    packed = b""
+    for width in field_widths(num_bits):
+        plane = np.zeros(grid.shape[1], np.uint64)
+        for row in range(ROWS):
+            plane |= (grid[row] & np.uint64(2**width - 1)) << np.uint64(width * row)
+        packed += plane.astype(f"<u{width}").tobytes()
+        grid >>= np.uint64(width)
+    return packed
+
+
+def unpack_fields(packed: bytes, num_bits: int, numel: int) -> np.ndarray:
+    """Undo `pack_fields`, as uint64."""
+    columns = num_columns(numel)
+    grid = np.zeros((ROWS, columns), np.uint64)
+    start = shift = 0
+    for width in field_widths(num_bits):
+        plane = np.frombuffer(packed, f"<u{width}", columns, start).astype(np.uint64)
+        for row in range(ROWS):
+            field = (plane >> np.uint64(width * row)) & np.uint64(2**width - 1)
+            grid[row] |= field << np.uint64(shift)
+        start += width * columns
+        shift += width
+    return grid.reshape(-1)[:numel]
+
+
+def pad(octets: bytes) -> bytes:
+    """Return `octets` with zeros up to the alignment."""
+    return octets.ljust(aligned(len(octets)), b"\0")
+
+
+def split_residue(rotated: np.ndarray, tiles: TileLayout) -> Tile:
+    """Return a tile holding the residue planes, its constant planes found, and no symbols."""
+    varying = int(np.bitwise_or.reduce(rotated ^ rotated[0]))
+    tile = Tile(residue=b"", symbols=b"")
+    for plane in range(tiles.layout.residue_planes):
+        octets = (rotated >> np.uint64(8 * plane)).astype(np.uint8)
+        if (varying >> 8 * plane) & 0xFF:
+            tile.residue += pad(octets.tobytes())
+        else:
+            tile.constant_planes |= 1 << plane
+    remainder = (varying >> 8 * tiles.layout.residue_planes) & (2**tiles.remainder_bits - 1)
+    if tiles.remainder_bits and not remainder:
+        tile.constant_planes |= 1 << REMAINDER_BIT
+    return tile
+
+
+def constant_block(rotated: np.ndarray, tiles: TileLayout, constant_planes: int) -> bytes:
+    """Return the values of the constant planes: byte p is that of plane p, byte 7 the remainder's."""
+    if not constant_planes:
+        return b""
+    first = int(rotated[0])
+    block = bytearray(CONSTANT_BLOCK_BYTES)
+    for plane in range(tiles.layout.residue_planes):
+        if constant_planes >> plane & 1:
+            block[plane] = first >> 8 * plane & 0xFF
+    if constant_planes >> REMAINDER_BIT & 1:
+        block[REMAINDER_BIT] = (first >> 8 * tiles.layout.residue_planes) & (2**tiles.remainder_bits - 1)
+    return bytes(block)
+
+
+def heads(rotated: np.ndarray, tiles: TileLayout) -> np.ndarray:
+    """Return the heads: what lies above the residue planes."""
+    return rotated >> np.uint64(8 * tiles.layout.residue_planes)
+
+
+def finish(tile: Tile, rotated: np.ndarray, tiles: TileLayout, coded: bytes | None) -> Tile:
+    """Complete a tile with its coded symbols, or store its heads if that is not larger.
+
+    Args:
+        tile: Tile from `split_residue`, its `width`, `base` and `num_escapes` set if coded.
+        rotated: Rotated words of the tile.
+        tiles: Geometry of the body.
+        coded: What follows the constant block and the remainder fields; None to store.
+    """
+    head = heads(rotated, tiles)
+    stored_planes = tile.constant_planes & ~(1 << REMAINDER_BIT)
+    stored = pad(constant_block(rotated, tiles, stored_planes) + head.astype(f"<u{tiles.layout.head_bytes}").tobytes())
+    if coded is not None:
+        symbols = constant_block(rotated, tiles, tile.constant_planes)
+        if tiles.remainder_bits and not tile.constant_planes >> REMAINDER_BIT & 1:
+            symbols += pack_fields(head & np.uint64(2**tiles.remainder_bits - 1), tiles.remainder_bits)
+        tile.symbols = pad(symbols + coded)
+        if len(tile.symbols) < len(stored):
+            return tile
+    return Tile(tile.residue, stored, width=STORED, constant_planes=stored_planes)
+
+
+def join_residue(entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles: TileLayout, numel: int) -> tuple:
+    """Read the residue planes, the remainder and, of a stored tile, the heads.
+
+    Returns:
+        The rotated words with what was read, and the symbols that were not read.
+    """
+    mask = int(entry["constant_planes"])
+    residue = residue[int(entry["residue_offset"]) :]
+    symbols = symbols[int(entry["symbol_offset"]) :]
+    rotated = np.zeros(numel, np.uint64)
+    block = symbols[:CONSTANT_BLOCK_BYTES]
+    if mask:
+        symbols = symbols[CONSTANT_BLOCK_BYTES:]
+    start = 0
+    for plane in range(tiles.layout.residue_planes):
+        if mask >> plane & 1:
+            octets = np.full(numel, block[plane], np.uint64)
+        else:
+            octets = residue[start : start + numel].astype(np.uint64)
+            start += aligned(numel)
+        rotated |= octets << np.uint64(8 * plane)
+    low_bits = np.uint64(8 * tiles.layout.residue_planes)
+    if entry["width"] == STORED:
+        head_bytes = tiles.layout.head_bytes
+        head = symbols[: numel * head_bytes].view(f"<u{head_bytes}").astype(np.uint64)
+        return rotated | head << low_bits, symbols
+    if tiles.remainder_bits:
+        if mask >> REMAINDER_BIT & 1:
+            remainder = np.full(numel, block[REMAINDER_BIT], np.uint64) & np.uint64(2**tiles.remainder_bits - 1)
+        else:
+            taken = fields_bytes(tiles.remainder_bits, numel)
+            remainder = unpack_fields(symbols[:taken].tobytes(), tiles.remainder_bits, numel)
+            symbols = symbols[taken:]
+        rotated |= remainder << low_bits
+    return rotated, symbols
+
+
+def value_shift(tiles: TileLayout) -> np.uint64:
+    """Return the bits below the coded value in a rotated word."""
+    return np.uint64(8 * tiles.layout.residue_planes + tiles.remainder_bits)
+
+
+def encode_tiles(
+    words: np.ndarray, tiles: TileLayout, sections: Sections, encode_tile: Callable[[np.ndarray, TileLayout], Tile]
+) -> tuple[int, int]:
+    """Encode all tiles one after another and place them.
+
+    Returns:
+        Bytes used of the residue section and of the symbol section.
+    """
+    residue_end = symbol_end = 0
+    for index in range(tiles.num_tiles):
+        first = index * tiles.tile_elems
+        tile = encode_tile(rotate(words[first : first + tiles.tile_elems], tiles.layout), tiles)
+        if tiles.placement == "slotted":
+            residue_end, symbol_end = index * tiles.residue_slot_bytes, index * tiles.symbol_slot_bytes
+        sections.entries[index] = (
+            residue_end,
+            symbol_end,
+            tile.num_escapes,
+            tile.base,
+            tile.width,
+            tile.constant_planes,
+        )
+        sections.residue[residue_end : residue_end + len(tile.residue)] = np.frombuffer(tile.residue, np.uint8)
+        sections.symbols[symbol_end : symbol_end + len(tile.symbols)] = np.frombuffer(tile.symbols, np.uint8)
+        residue_end += len(tile.residue)
+        symbol_end += len(tile.symbols)
+    if tiles.placement == "slotted":
+        return tiles.max_residue_bytes, tiles.max_symbol_bytes
+    return residue_end, symbol_end
+
+
+def decode_tiles(
+    tiles: TileLayout,
+    sections: Sections,
+    words: np.ndarray,
+    decode_tile: Callable[[np.void, np.ndarray, np.ndarray, TileLayout, int], np.ndarray],
+) -> None:
+    """Decode all tiles, whose entries have been checked, into `words`."""
+    for index in range(tiles.num_tiles):
+        target = words[index * tiles.tile_elems :][: tiles.tile_elems]
+        rotated = decode_tile(sections.entries[index], sections.residue, sections.symbols, tiles, len(target))
+        target[:] = unrotate(rotated, tiles.layout)
