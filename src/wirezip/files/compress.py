@@ -1,0 +1,90 @@
+"""A file to a container, one segment of one tensor in memory at a time."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from wirezip.codecs import Codec, get
+from wirezip.codecs.framed import encode_frame, resolve_codec
+from wirezip.errors import InputError
+from wirezip.files.container import MAX_SEGMENT_BYTES, Index, Piece, Stored, preamble
+from wirezip.files.inspect import FileInfo, inspect_file
+from wirezip.files.kinds import read_layout
+from wirezip.files.layout import Span
+from wirezip.files.sink import Sink, check_distinct, check_target, copy_range, replacing
+from wirezip.files.source import Source, open_source
+
+
+def compress_file(
+    source_path: str | Path,
+    target_path: str | Path,
+    *,
+    codec: str | Codec = "auto",
+    dtype: torch.dtype | None = None,
+    checksum: bool = True,
+    force: bool = False,
+) -> FileInfo:
+    """Compress a file so that `decompress_file` restores it bit for bit.
+
+    1. Read the layout of the file from its header.
+    2. Encode each tensor, cut into segments of at most 64 MiB, each as one frame.
+    3. Rename the result to its final name once all of it is on the disk.
+
+    Args:
+        source_path: A safetensors or npy file, by its extension, or raw binary.
+        target_path: The container to write.
+        codec: A codec name, `auto`, or a codec object. Tensors of a dtype the codec does not take
+            are stored by `raw`.
+        dtype: Dtype of a raw file; None for the others.
+        checksum: Whether each frame carries a checksum of the original bytes.
+        force: Whether a target that exists may be replaced.
+
+    Returns:
+        What the container holds.
+
+    Raises:
+        FileError: A file cannot be read, written or understood.
+        InputError: The dtype is missing or not wanted, the codec is lossy, or both paths are the
+            same file.
+        UnknownCodecError: No codec has that name.
+        CodecUnavailableError: A library the codec needs is missing.
+    """
+    chosen = codec if isinstance(codec, Codec) or codec == "auto" else get(codec)
+    if isinstance(chosen, Codec) and not chosen.lossless:
+        raise InputError(f"codec {chosen.name} is lossy; files are compressed bit for bit")
+    encode = functools.partial(_encode, codec=chosen, checksum=checksum)
+    target = Path(target_path)
+    with open_source(Path(source_path)) as source:
+        check_distinct(source, target)
+        check_target(target, force=force)
+        layout = read_layout(source, dtype)
+        with replacing(target, force=force) as sink:
+            sink.write(preamble())
+            offset = layout.header_bytes
+            header = Piece(offset, copy_range(source, 0, offset, sink))
+            tensors = []
+            for span in layout.spans:
+                tensors.append(_write_frames(source, offset, span, sink, encode))
+                offset += span.num_bytes
+            trailer = Piece(layout.trailer_bytes, copy_range(source, offset, layout.trailer_bytes, sink))
+            sink.write(Index(layout.kind, header, tuple(tensors), trailer).pack())
+    return inspect_file(target)
+
+
+def _write_frames(
+    source: Source, offset: int, span: Span, sink: Sink, encode: Callable[[torch.Tensor], torch.Tensor]
+) -> Stored:
+    sizes = []
+    for start in range(offset, offset + span.num_bytes, MAX_SEGMENT_BYTES):
+        octets = source.read_tensor(start, min(MAX_SEGMENT_BYTES, offset + span.num_bytes - start))
+        frame = encode(octets.view(span.carrier))
+        sink.write(frame)
+        sizes.append(frame.numel())
+    return Stored(span.name, span.dtype_label, span.shape, span.num_bytes, tuple(sizes))
+
+
+def _encode(values: torch.Tensor, codec: str | Codec, *, checksum: bool) -> torch.Tensor:
+    taker = resolve_codec(codec, values.dtype)
+    return encode_frame(values, taker if taker.supports(values.dtype) else get("raw"), checksum=checksum)
