@@ -13,6 +13,7 @@ from typing import Any
 
 from wirezip.errors import CorruptFrameError, NotAFrameError, TruncatedFrameError, UnsupportedVersionError
 from wirezip.files.source import Source
+from wirezip.frame import MAGIC as FRAME_MAGIC
 
 # Line ends of both kinds show a transfer that took the file for text.
 MAGIC = b"WZFILE\r\n"
@@ -126,6 +127,11 @@ def is_container(source: Source) -> bool:
     return source.read(0, min(len(MAGIC), source.num_bytes)) == MAGIC
 
 
+def is_frame(source: Source) -> bool:
+    """Return whether a file starts with the magic of a single frame."""
+    return source.read(0, min(len(FRAME_MAGIC), source.num_bytes)) == FRAME_MAGIC
+
+
 def read_index(source: Source) -> Index:
     """Read and check the index of a container.
 
@@ -139,6 +145,8 @@ def read_index(source: Source) -> Index:
         CorruptFrameError: The index contradicts itself, its check or the size of the file.
     """
     where = str(source.path)
+    if is_frame(source):
+        raise NotAFrameError(f"{where}: a single frame, not a container: wirezip.decompress restores its tensor")
     if not is_container(source):
         found = source.read(0, min(len(MAGIC), source.num_bytes))
         raise NotAFrameError(f"{where}: not a wirezip container: it begins with {found!r}, expected {MAGIC!r}")

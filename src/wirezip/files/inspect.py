@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from wirezip.errors import CorruptFrameError, FrameError
-from wirezip.files.container import MAX_SEGMENT_BYTES, VERSION, Index, Stored, read_index
+from wirezip.errors import CorruptFrameError, FrameError, TruncatedFrameError
+from wirezip.files.container import MAX_SEGMENT_BYTES, VERSION, Index, Stored, is_frame, read_index
 from wirezip.files.source import Source, open_source
+from wirezip.floats import dtype_name
 from wirezip.frame import MAX_HEADER_BYTES, FrameHeader, unpack_header
 
 
@@ -44,8 +45,8 @@ class FileInfo:
     """A container.
 
     Attributes:
-        kind: Kind of the original file: `safetensors`, `npy` or `raw`.
-        version: Version of the container format.
+        kind: Kind of the original file: `safetensors`, `npy` or `raw`; `frame` for a single frame.
+        version: Version of the format.
         original_bytes: Bytes of the original file.
         encoded_bytes: Bytes of the container.
         header_bytes: Bytes of the original file's header, kept as they are.
@@ -68,18 +69,22 @@ class FileInfo:
 
 
 def inspect_file(path: str | Path) -> FileInfo:
-    """Describe a container without decoding it.
+    """Describe a container, or a single frame saved to a file, without decoding it.
 
     Args:
-        path: The container.
+        path: The container or frame.
+
+    Returns:
+        What it holds; a single frame is of the kind `frame`, and the version is the frame's.
 
     Raises:
         FileError: The file cannot be read.
-        FrameError: It is not a whole and sound container.
+        FrameError: It is not a whole and sound container or frame.
     """
     with open_source(Path(path)) as source:
-        index = read_index(source)
-        return describe(source, index)
+        if is_frame(source):
+            return _describe_frame(source)
+        return describe(source, read_index(source))
 
 
 def describe(source: Source, index: Index) -> FileInfo:
@@ -141,6 +146,25 @@ def frame_headers(source: Source, offset: int, stored: Stored) -> list[FrameHead
             f"{source.path}: tensor {stored.name!r} has {stored.original_bytes} bytes, its frames hold {total}"
         )
     return headers
+
+
+def _describe_frame(source: Source) -> FileInfo:
+    header = unpack_header(source.read(0, min(MAX_HEADER_BYTES, source.num_bytes)))
+    if source.num_bytes < header.frame_bytes:
+        raise TruncatedFrameError(f"{source.path}: declares {header.frame_bytes} bytes, has {source.num_bytes}")
+    if source.num_bytes > header.frame_bytes:
+        raise CorruptFrameError(f"{source.path}: declares {header.frame_bytes} bytes, has {source.num_bytes}")
+    tensor = TensorInfo(
+        name="",
+        dtype=dtype_name(header.dtype),
+        shape=header.shape,
+        codecs=(header.codec,),
+        num_frames=1,
+        original_bytes=header.original_bytes,
+        encoded_bytes=header.frame_bytes,
+        checksum=header.checksum is not None,
+    )
+    return FileInfo("frame", header.version, header.original_bytes, header.frame_bytes, 0, 0, (tensor,))
 
 
 def _describe_tensor(source: Source, offset: int, stored: Stored) -> TensorInfo:

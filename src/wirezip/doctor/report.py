@@ -1,0 +1,96 @@
+"""The doctor's report: facts in sections, and problems with their remedies."""
+
+import os
+from dataclasses import asdict, dataclass
+
+import torch
+
+from wirezip import settings
+from wirezip.codecs.framed import resolve_codec
+from wirezip.doctor.catalogue import list_codecs
+from wirezip.doctor.machine import communication_facts, device_facts, machine_facts
+from wirezip.doctor.packages import Package, find_packages
+from wirezip.errors import SettingsError
+from wirezip.version import __version__
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that keeps wirezip from working as it should.
+
+    Attributes:
+        what: What is wrong.
+        remedy: What to do about it.
+    """
+
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `wirezip doctor` tells.
+
+    Attributes:
+        sections: Facts by section and name.
+        problems: What is wrong; a missing GPU or optional package is no problem.
+    """
+
+    sections: dict[str, dict[str, object]]
+    problems: tuple[Problem, ...]
+
+
+def examine() -> Report:
+    """Examine this machine and installation."""
+    packages = find_packages()
+    problems = [
+        Problem(f"{package.name} {package.version or ''} cannot be used: {package.failure}", package.remedy)
+        for package in packages
+        if package.failure is not None
+    ]
+    in_force = settings.Settings()
+    try:
+        in_force = settings.read()
+    except SettingsError as reason:
+        problems.append(Problem(str(reason), "correct or unset the variable; the values shown are the defaults"))
+    problems += _implementation_problems(in_force, packages)
+    sections: dict[str, dict[str, object]] = {
+        "wirezip": {"version": __version__},
+        "machine": machine_facts(),
+        "devices": device_facts(),
+        "communication": communication_facts(),
+        "packages": {package.name: package.summary for package in packages},
+        "settings": _setting_facts(in_force),
+        "used": _used_facts(in_force),
+        "codecs": {entry.name: "available" if entry.available else entry.reason for entry in list_codecs()},
+    }
+    return Report(sections, tuple(problems))
+
+
+def _setting_facts(in_force: settings.Settings) -> dict[str, object]:
+    facts: dict[str, object] = {}
+    for name, value in asdict(in_force).items():
+        variable = settings.PREFIX + name.upper()
+        facts[variable] = f"{value} ({'set' if variable in os.environ else 'default'})"
+    for name in os.environ:
+        if name.startswith(settings.PREFIX) and name not in facts:
+            facts[name] = f"{os.environ[name]} (unknown)"
+    return facts
+
+
+def _used_facts(in_force: settings.Settings) -> dict[str, object]:
+    own = in_force.implementation
+    on_gpu = "triton" if own == "auto" else own
+    return {
+        "codec for floats": f"{resolve_codec('auto', torch.float32).name} (codec=auto)",
+        "codec for other dtypes": f"{resolve_codec('auto', torch.int32).name} (codec=auto)",
+        "CPU tensors": "cpu (Numba)" if own == "auto" else own,
+        "GPU tensors": on_gpu if torch.cuda.is_available() else "no GPU here",
+    }
+
+
+def _implementation_problems(in_force: settings.Settings, packages: list[Package]) -> list[Problem]:
+    usable = {package.name for package in packages if package.version is not None and package.failure is None}
+    if in_force.implementation == "triton" and "triton" not in usable:
+        return [Problem("WIREZIP_IMPLEMENTATION=triton, but triton is not usable", "install triton, or unset it")]
+    return []
