@@ -3,19 +3,17 @@
 import os
 import signal
 import sys
-import threading
 from collections.abc import Sequence
-from types import FrameType
 
 import typer
 
 from wirezip.cli.app import app
+from wirezip.cli.table import printable
 from wirezip.errors import WirezipError
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
-EXIT_TERMINATED = 128 + signal.SIGTERM
 
 # The root of the parser's own exceptions, by way of the one that typer exports: releases differ in
 # whether they carry their own copy of click.
@@ -36,9 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     debug, rest = _take_debug(list(sys.argv[1:] if arguments is None else arguments))
     _prepare_streams()
-    # A polite kill unwinds like an interrupt, so that no temporary file is left.
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _leave)
     try:
         code = typer.main.get_command(app).main(rest, prog_name="wirezip", standalone_mode=False)
         sys.stdout.flush()
@@ -74,7 +69,7 @@ def _report(failure: Exception) -> int:
 
 def _print_error(text: str) -> None:
     # One line, whatever a file name or a library's message holds.
-    print(f"wirezip: error: {' '.join(text.split())}", file=sys.stderr)
+    print(f"wirezip: error: {printable(' '.join(text.split()))}", file=sys.stderr)
 
 
 def _take_debug(arguments: list[str]) -> tuple[bool, list[str]]:
@@ -96,7 +91,3 @@ def _prepare_streams() -> None:
 def _discard_stdout() -> None:
     # Otherwise the interpreter flushes into the closed pipe once more as it exits, and complains.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _leave(_signal: int, _frame: FrameType | None) -> None:
-    raise SystemExit(EXIT_TERMINATED)

@@ -10,7 +10,7 @@ from wirezip.codecs.framed import resolve_codec
 from wirezip.doctor.catalogue import list_codecs
 from wirezip.doctor.machine import communication_facts, device_facts, machine_facts
 from wirezip.doctor.packages import Package, find_packages
-from wirezip.errors import SettingsError
+from wirezip.errors import SettingsError, WirezipError
 from wirezip.version import __version__
 
 
@@ -82,11 +82,18 @@ def _used_facts(in_force: settings.Settings) -> dict[str, object]:
     own = in_force.implementation
     on_gpu = "triton" if own == "auto" else own
     return {
-        "codec for floats": f"{resolve_codec('auto', torch.float32).name} (codec=auto)",
-        "codec for other dtypes": f"{resolve_codec('auto', torch.int32).name} (codec=auto)",
+        "codec for floats": f"{_auto_codec(torch.float32)} (codec=auto)",
+        "codec for other dtypes": f"{_auto_codec(torch.int32)} (codec=auto)",
         "CPU tensors": "cpu (Numba)" if own == "auto" else own,
         "GPU tensors": on_gpu if torch.cuda.is_available() else "no GPU here",
     }
+
+
+def _auto_codec(dtype: torch.dtype) -> str:
+    try:
+        return resolve_codec("auto", dtype).name
+    except WirezipError as reason:
+        return f"none: {reason}"
 
 
 def _implementation_problems(in_force: settings.Settings, packages: list[Package]) -> list[Problem]:
