@@ -132,14 +132,15 @@ def test_raw_with_trailing_bytes(tmp_path, num_bytes):
 
 
 def test_long_tensors_are_cut(tmp_path, monkeypatch):
-    monkeypatch.setattr(compress, "MAX_SEGMENT_BYTES", 4096)
+    monkeypatch.setattr(compress, "SEGMENT_BYTES", 4096)
     path = tmp_path / "dump.bin"
     path.write_bytes(torch.randn(5000).numpy().tobytes())
     assert round_trip(path, codec="zstd", dtype=torch.float32).tensors[0].num_frames == 5
 
 
 def test_segments_hold_whole_elements():
-    assert container.MAX_SEGMENT_BYTES % 16 == 0
+    assert container.SEGMENT_BYTES % 16 == 0
+    assert container.SEGMENT_BYTES <= container.MAX_SEGMENT_BYTES
 
 
 def test_without_checksum(tmp_path):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from wirezip.cli.table import printable, table
+from wirezip.cli.table import bytes_text, printable, table
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -47,14 +47,18 @@ def doctor(*, as_json: Json = False) -> None:
         typer.echo(json.dumps(dataclasses.asdict(report), indent=2, default=str))
     else:
         for title, facts in report.sections.items():
-            typer.echo(title)
+            typer.echo(f"{title}{'' if facts else ': none'}")
             for name, value in facts.items():
-                typer.echo(f"  {name:<24} {printable(str(value))}")
+                typer.echo(f"  {name:<24} {_value_text(name, value)}")
         for problem in report.problems:
             typer.echo(f"\nproblem: {printable(problem.what)}\n remedy: {printable(problem.remedy)}")
         typer.echo("" if report.problems else "\nno problems found")
     if report.problems:
         raise typer.Exit(1)
+
+
+def _value_text(name: str, value: object) -> str:
+    return bytes_text(value) if name.endswith("_bytes") and isinstance(value, int) else printable(str(value))
 
 
 def _dtypes_text(dtypes: tuple[str, ...]) -> str:

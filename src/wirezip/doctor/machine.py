@@ -1,4 +1,4 @@
-"""Facts about the host, its devices and the means of communication; each is optional and never raises."""
+"""Facts about the host, its devices and the means of communication."""
 
 import contextlib
 import os
@@ -15,17 +15,17 @@ def machine_facts() -> dict[str, object]:
     facts: dict[str, object] = {
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processor": _processor(),
-        "cores": f"{len(_affinity())} usable of {os.cpu_count()}",
-        "python": f"{platform.python_version()} at {sys.executable}",
+        "num_cores": os.cpu_count(),
+        "num_usable_cores": len(_affinity()),
     }
     try:
         import psutil
 
         memory = psutil.virtual_memory()
-        facts["memory"] = f"{memory.available / 1e9:.1f} GB free of {memory.total / 1e9:.1f} GB"
+        facts |= {"memory_bytes": memory.total, "free_memory_bytes": memory.available}
     except ImportError:
-        facts["memory"] = "unknown: psutil is not installed"
-    return facts
+        facts["memory_bytes"] = "unknown: psutil is not installed"
+    return facts | {"python": platform.python_version(), "interpreter": sys.executable}
 
 
 def device_facts() -> dict[str, object]:
@@ -33,14 +33,14 @@ def device_facts() -> dict[str, object]:
     if not torch.cuda.is_available():
         build = torch.version.cuda or torch.version.hip
         reason = f"torch is built for {build} and finds none" if build else "torch is built without GPU support"
-        return {"gpus": f"none: {reason}"}
-    facts: dict[str, object] = {"gpus": torch.cuda.device_count()}
+        return {"num_gpus": 0, "reason": reason}
+    facts: dict[str, object] = {"num_gpus": torch.cuda.device_count()}
     for index in range(torch.cuda.device_count()):
         device = torch.cuda.get_device_properties(index)
         facts[f"cuda:{index}"] = (
             f"{device.name}, {device.total_memory / 1e9:.0f} GB, compute capability {device.major}.{device.minor}"
         )
-    facts["peer access"] = _peer_access()
+    facts["peer_access"] = _peer_access()
     facts |= _driver_facts()
     return facts
 
@@ -50,11 +50,11 @@ def communication_facts() -> dict[str, object]:
     import torch.distributed as dist
 
     if not dist.is_available():
-        return {"torch.distributed": "not in this build of torch"}
+        return {"torch_distributed": "not in this build of torch"}
     facts: dict[str, object] = {
         "gloo": _yes(dist.is_gloo_available()),
         "nccl": _yes(dist.is_nccl_available()),
-        "mpi (torch)": _yes(dist.is_mpi_available()),
+        "mpi": _yes(dist.is_mpi_available()),
         "mpirun": shutil.which("mpirun") or "not found",
     }
     if dist.is_nccl_available() and torch.cuda.is_available():
@@ -90,15 +90,15 @@ def _driver_facts() -> dict[str, object]:
     try:
         import pynvml
     except ImportError:
-        return {"driver (NVML)": "unknown: nvidia-ml-py is not installed"}
+        return {"driver": "unknown: nvidia-ml-py is not installed"}
     try:
         pynvml.nvmlInit()
         try:
-            return {"driver (NVML)": str(pynvml.nvmlSystemGetDriverVersion())}
+            return {"driver": str(pynvml.nvmlSystemGetDriverVersion())}
         finally:
             pynvml.nvmlShutdown()
     except pynvml.NVMLError as reason:
-        return {"driver (NVML)": f"unknown: {reason}"}
+        return {"driver": f"unknown: {reason}"}
 
 
 def _yes(available: bool) -> str:

@@ -41,7 +41,7 @@ class Report:
 
 
 def examine() -> Report:
-    """Examine this machine and installation."""
+    """Examine this machine and installation; whatever is broken becomes a problem, not an exception."""
     packages = find_packages()
     problems = [
         Problem(f"{package.name} {package.version or ''} cannot be used: {package.failure}", package.remedy)
@@ -54,38 +54,30 @@ def examine() -> Report:
     except SettingsError as reason:
         problems.append(Problem(str(reason), "correct or unset the variable; the values shown are the defaults"))
     problems += _implementation_problems(in_force, packages)
-    sections: dict[str, dict[str, object]] = {
-        "wirezip": {"version": __version__},
-        "machine": machine_facts(),
-        "devices": device_facts(),
-        "communication": communication_facts(),
-        "packages": {package.name: package.summary for package in packages},
-        "settings": _setting_facts(in_force),
-        "used": _used_facts(in_force),
-        "codecs": {entry.name: "available" if entry.available else entry.reason for entry in list_codecs()},
-    }
+    sections: dict[str, dict[str, object]] = {"wirezip": {"version": __version__}}
+    for title, find in (("machine", machine_facts), ("devices", device_facts), ("communication", communication_facts)):
+        # A broken driver or library must not keep the rest of the report from being seen.
+        try:
+            sections[title] = find()
+        except Exception as reason:
+            sections[title] = {}
+            problems.append(Problem(f"{title}: {type(reason).__name__}: {reason}", "check driver and installation"))
+    sections["packages"] = {package.name: package.summary for package in packages}
+    sections["settings"] = dict(asdict(in_force))
+    sections["environment"] = {name: os.environ[name] for name in os.environ if name.startswith(settings.PREFIX)}
+    sections["used"] = _used_facts(in_force)
+    sections["codecs"] = {entry.name: "available" if entry.available else entry.reason for entry in list_codecs()}
     return Report(sections, tuple(problems))
-
-
-def _setting_facts(in_force: settings.Settings) -> dict[str, object]:
-    facts: dict[str, object] = {}
-    for name, value in asdict(in_force).items():
-        variable = settings.PREFIX + name.upper()
-        facts[variable] = f"{value} ({'set' if variable in os.environ else 'default'})"
-    for name in os.environ:
-        if name.startswith(settings.PREFIX) and name not in facts:
-            facts[name] = f"{os.environ[name]} (unknown)"
-    return facts
 
 
 def _used_facts(in_force: settings.Settings) -> dict[str, object]:
     own = in_force.implementation
     on_gpu = "triton" if own == "auto" else own
     return {
-        "codec for floats": f"{_auto_codec(torch.float32)} (codec=auto)",
-        "codec for other dtypes": f"{_auto_codec(torch.int32)} (codec=auto)",
-        "CPU tensors": "cpu (Numba)" if own == "auto" else own,
-        "GPU tensors": on_gpu if torch.cuda.is_available() else "no GPU here",
+        "auto_codec_floats": _auto_codec(torch.float32),
+        "auto_codec_others": _auto_codec(torch.int32),
+        "cpu_tensors": "cpu" if own == "auto" else own,
+        "gpu_tensors": on_gpu if torch.cuda.is_available() else "no GPU here",
     }
 
 

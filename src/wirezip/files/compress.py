@@ -9,7 +9,7 @@ import torch
 from wirezip.codecs import Codec, get
 from wirezip.codecs.framed import encode_frame, resolve_codec
 from wirezip.errors import InputError
-from wirezip.files.container import MAX_SEGMENT_BYTES, Index, Piece, Stored, preamble
+from wirezip.files.container import SEGMENT_BYTES, Index, Piece, Stored, preamble
 from wirezip.files.inspect import FileInfo, inspect_file
 from wirezip.files.kinds import read_layout
 from wirezip.files.layout import Span
@@ -29,7 +29,7 @@ def compress_file(
     """Compress a file so that `decompress_file` restores it bit for bit.
 
     1. Read the layout of the file from its header.
-    2. Encode each tensor, cut into segments of at most 64 MiB, each as one frame.
+    2. Encode each tensor, cut into segments of at most 8 MiB, each as one frame.
     3. Rename the result to its final name once all of it is on the disk.
 
     Args:
@@ -77,11 +77,10 @@ def _write_frames(
     source: Source, offset: int, span: Span, sink: Sink, encode: Callable[[torch.Tensor], torch.Tensor]
 ) -> Stored:
     sizes = []
-    for start in range(offset, offset + span.num_bytes, MAX_SEGMENT_BYTES):
-        octets = source.read_tensor(start, min(MAX_SEGMENT_BYTES, offset + span.num_bytes - start))
-        frame = encode(octets.view(span.carrier))
-        sink.write(frame)
-        sizes.append(frame.numel())
+    for start in range(offset, offset + span.num_bytes, SEGMENT_BYTES):
+        num_bytes = min(SEGMENT_BYTES, offset + span.num_bytes - start)
+        # The buffers have no name here, so that they are gone before the next ones are taken.
+        sizes.append(sink.write(encode(source.read_tensor(start, num_bytes).view(span.carrier))))
     return Stored(span.name, span.dtype_label, span.shape, span.num_bytes, tuple(sizes))
 
 

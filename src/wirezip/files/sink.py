@@ -29,18 +29,23 @@ class Sink:
     path: Path
     file: io.FileIO
 
-    def write(self, data: bytes | torch.Tensor) -> None:
+    def write(self, data: bytes | torch.Tensor) -> int:
         """Append bytes, or the bytes of a contiguous 1-D CPU tensor.
+
+        Returns:
+            The number of bytes.
 
         Raises:
             FileError: They cannot be written.
         """
         view = data.view(torch.uint8).numpy().data if isinstance(data, torch.Tensor) else memoryview(data)
+        written = 0
         try:
-            while len(view):
-                view = view[self.file.write(view) :]
+            while written < len(view):
+                written += self.file.write(view[written:])
         except OSError as reason:
             raise _cannot_write(self.path, reason) from reason
+        return written
 
 
 def check_target(path: Path, *, force: bool) -> None:
