@@ -54,8 +54,9 @@ def _report(failure: Exception) -> int:
         text: str = failure.format_message()  # type: ignore[attr-defined]
         context = getattr(failure, "ctx", None)
         command = context.command_path if context else "wirezip"
-        # A group called without a command reports its help as the failure's text.
-        if text.startswith("Usage:"):
+        # A group called without a command has its help as the failure's text, or nothing when it has
+        # already shown it.
+        if not text or text.startswith("Usage:"):
             print(text, file=sys.stderr)
         else:
             _print_error(f"{text.rstrip('.')} (see {command} --help)")

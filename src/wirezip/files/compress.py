@@ -12,9 +12,11 @@ from wirezip.errors import InputError
 from wirezip.files.container import SEGMENT_BYTES, Index, Piece, Stored, preamble
 from wirezip.files.inspect import FileInfo, inspect_file
 from wirezip.files.kinds import read_layout
-from wirezip.files.layout import Span
+from wirezip.files.layout import Layout, Span
 from wirezip.files.sink import Sink, check_distinct, check_target, copy_range, replacing
 from wirezip.files.source import Source, open_source
+
+Encode = Callable[[torch.Tensor], torch.Tensor]
 
 
 def compress_file(
@@ -51,31 +53,38 @@ def compress_file(
         UnknownCodecError: No codec has that name.
         CodecUnavailableError: A library the codec needs is missing.
     """
-    chosen = codec if isinstance(codec, Codec) or codec == "auto" else get(codec)
-    if isinstance(chosen, Codec) and not chosen.lossless:
-        raise InputError(f"codec {chosen.name} is lossy; files are compressed bit for bit")
-    encode = functools.partial(_encode, codec=chosen, checksum=checksum)
+    encode = functools.partial(_encode, codec=_lossless(codec), checksum=checksum)
     target = Path(target_path)
     with open_source(Path(source_path)) as source:
         check_distinct(source, target)
         check_target(target, force=force)
         layout = read_layout(source, dtype)
         with replacing(target, force=force) as sink:
-            sink.write(preamble())
-            offset = layout.header_bytes
-            header = Piece(offset, copy_range(source, 0, offset, sink))
-            tensors = []
-            for span in layout.spans:
-                tensors.append(_write_frames(source, offset, span, sink, encode))
-                offset += span.num_bytes
-            trailer = Piece(layout.trailer_bytes, copy_range(source, offset, layout.trailer_bytes, sink))
-            sink.write(Index(layout.kind, header, tuple(tensors), trailer).pack())
+            _write_container(source, layout, sink, encode)
     return inspect_file(target)
 
 
-def _write_frames(
-    source: Source, offset: int, span: Span, sink: Sink, encode: Callable[[torch.Tensor], torch.Tensor]
-) -> Stored:
+def _lossless(codec: str | Codec) -> str | Codec:
+    # Looked up before any file is opened; what `auto` means depends on each tensor.
+    chosen = codec if isinstance(codec, Codec) or codec == "auto" else get(codec)
+    if isinstance(chosen, Codec) and not chosen.lossless:
+        raise InputError(f"codec {chosen.name} is lossy; files are compressed bit for bit")
+    return chosen
+
+
+def _write_container(source: Source, layout: Layout, sink: Sink, encode: Encode) -> None:
+    sink.write(preamble())
+    offset = layout.header_bytes
+    header = Piece(offset, copy_range(source, 0, offset, sink))
+    tensors = []
+    for span in layout.spans:
+        tensors.append(_write_frames(source, offset, span, sink, encode))
+        offset += span.num_bytes
+    trailer = Piece(layout.trailer_bytes, copy_range(source, offset, layout.trailer_bytes, sink))
+    sink.write(Index(layout.kind, header, tuple(tensors), trailer).pack())
+
+
+def _write_frames(source: Source, offset: int, span: Span, sink: Sink, encode: Encode) -> Stored:
     sizes = []
     for start in range(offset, offset + span.num_bytes, SEGMENT_BYTES):
         num_bytes = min(SEGMENT_BYTES, offset + span.num_bytes - start)
