@@ -87,7 +87,8 @@ def to_symbols(heads, geometry, symbols):
     """Write the symbols of the heads, `ESCAPE` for those without one; returns the base."""
     n, base = len(heads), 0
     if geometry.value_bits == 8:
-        symbols[:n] = heads
+        for i in range(n):
+            symbols[i] = heads[i]
         return base
     for i in range(n):
         if is_sampled(i, n):
@@ -127,24 +128,26 @@ def build_table(n, prob_bits, scratch):
 
 
 @jit
-def mark_escapes(n, coding, scratch):
-    """Make elements without a frequency escapes, and list them in coding order; returns how many."""
+def mark_escapes(n, scratch):
+    """Make elements without a frequency escapes, and list their positions; returns how many."""
     symbols, frequencies = scratch.symbols, scratch.frequencies
-    missing = False
+    # Which symbols occur is noted by plain stores, which do not wait for each other.
+    occurs = np.zeros(NUM_SYMBOLS + 1, np.uint8)
     for i in range(n):
-        missing |= frequencies[symbols[i]] == 0 or symbols[i] == ESCAPE
+        occurs[symbols[i]] = 1
+    missing = occurs[ESCAPE] > 0
+    for symbol in range(NUM_SYMBOLS):
+        absent = frequencies[symbol] == 0
+        missing |= absent and occurs[symbol] > 0
+        occurs[symbol] = absent
     count = 0
-    if not missing:
-        return count
-    for start in range(0, n, coding.stream_elems):
-        stop = min(n, start + coding.stream_elems)
-        for first in range(start, stop, GROUP_ELEMS):
-            for step in range(GROUP_ELEMS):
-                i = first + step % NUM_LANES * LANE_RUN + step // NUM_LANES
-                if i < stop and (frequencies[symbols[i]] == 0 or symbols[i] == ESCAPE):
-                    symbols[i] = ESCAPE
-                    scratch.escapes[count] = i
-                    count += 1
+    if missing:
+        occurs[ESCAPE] = 1
+        for i in range(n):
+            if occurs[symbols[i]]:
+                symbols[i] = ESCAPE
+                scratch.escapes[count] = i
+                count += 1
     return count
 
 
@@ -212,7 +215,7 @@ def encode_symbols(ordered, n, mask, geometry, coding, scratch, entry, symbols):
     if common.varying_bits(heads) >> geometry.remainder_bits:
         width, base = coding.prob_bits, to_symbols(heads, geometry, scratch.symbols)
         build_table(n, coding.prob_bits, scratch)
-        count = mark_escapes(n, coding, scratch)
+        count = mark_escapes(n, scratch)
         coded = encode_streams(n, coding, scratch) + (2 + heads.itemsize) * count
     else:
         base, coded = int(heads[0] >> geometry.remainder_bits), 0
