@@ -16,7 +16,6 @@ from wirezip.codecs.rans.tables import (
     BITMAP_BYTES,
     ESCAPE,
     GROUP_ELEMS,
-    LANE_RUN,
     NUM_LANES,
     NUM_SYMBOLS,
     SAMPLE_STEP,
