@@ -1,5 +1,6 @@
 """Octets over a torch.distributed process group whose backend takes CPU tensors (gloo)."""
 
+import re
 import weakref
 from collections.abc import Callable
 from datetime import timedelta
@@ -25,8 +26,8 @@ def translated(error: Exception, operation: Operation, timeout_s: float) -> Comm
         timeout_s: The timeout, in seconds.
     """
     text = str(error).lower()
-    # The text ends in lines of a C++ stack trace, which say nothing to a caller.
-    reason = str(error).split("\n", 1)[0]
+    # Around the reason there are a source line of gloo's, a plea not to report it, and a C++ stack trace.
+    reason = re.sub(r"^\[\S+\] |\. This is typically.*", "", str(error).split("\n", 1)[0])
     if any(part in text for part in _TIMEOUT_TEXTS):
         return CommTimeoutError(f"{operation}: no answer within {timeout_s:g} s ({reason})")
     if any(part in text for part in _LOST_TEXTS):

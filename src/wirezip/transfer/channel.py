@@ -213,9 +213,6 @@ class Incoming:
         try:
             self._pending.wait()
             return unpack(self._packed.numpy().tobytes())
-        except CommError as error:
-            channel.lost = f"message {channel.num_received} did not come ({error})"
-            raise
         except FrameError as error:
             channel.lost = f"message {channel.num_received} was not understood ({error})"
             raise _located(error, self.endpoint) from error
@@ -261,8 +258,9 @@ class Incoming:
         """
         comm, peer, tag = self.endpoint.comm, self.endpoint.peer, self.endpoint.tag
         scratch = torch.empty(min(PIECE_BYTES, header.body_bytes), dtype=torch.uint8)
-        for start in range(0, header.body_bytes, PIECE_BYTES):
-            comm.irecv(scratch[: header.body_bytes - start], peer, tag).wait()
+        with self._in_step():
+            for start in range(0, header.body_bytes, PIECE_BYTES):
+                comm.irecv(scratch[: header.body_bytes - start], peer, tag).wait()
 
     def start_body(self, header: MessageHeader, out: torch.Tensor, codec: Codec) -> torch.Tensor:
         """Post the receive of the body, straight into `out` when it is raw.
@@ -303,12 +301,22 @@ class Incoming:
             CommError: The peer did not send it.
             FrameError: It is corrupt; the channel remains in step.
         """
-        for pending in self._pieces:
-            pending.wait()
+        with self._in_step():
+            for pending in self._pieces:
+                pending.wait()
         try:
             payload.decode(header, body, out, codec)
         except FrameError as error:
             raise _located(error, self.endpoint) from error
+
+    @contextmanager
+    def _in_step(self) -> Iterator[None]:
+        """Note that the place in the stream is lost if a body stays away."""
+        try:
+            yield
+        except CommError as error:
+            self.endpoint.channel.lost = f"the body of a message did not come ({error})"
+            raise
 
 
 def _located(error: FrameError, endpoint: Endpoint) -> FrameError:
