@@ -1,9 +1,10 @@
 """Facts about dtypes: where the bits of each float type lie, and the number each dtype has on the wire.
 
-A word is the bit pattern of one element as an unsigned integer. Rotated left by one bit, every
-IEEE-like type reads, from the most significant bit: exponent, mantissa, sign. The low
-`residue_planes` bytes of the rotated word are the residue, which travels as it is; the rest is the
-head: the exponent with `remainder_bits` mantissa (and sign) bits below it.
+A word is the bit pattern of one element as an unsigned integer. The codecs reorder its fields to
+exponent, sign, mantissa, from the most significant bit. The low `residue_planes` bytes of the
+ordered word are the residue, which travels as it is; the rest is the head: the exponent with
+`remainder_bits` of sign and mantissa below it. The sign stands above the mantissa so that trailing
+zero bits of the mantissa, as in float32 that was bfloat16, leave whole bytes constant.
 
 Source: UCCL-Zip, section 2.1.1 (exponents are skewed, sign and mantissa are near uniform).
 """
@@ -33,6 +34,11 @@ class FloatFormat:
     def word_bytes(self) -> int:
         """Bytes of one element."""
         return self.word_bits // 8
+
+    @property
+    def mantissa_bits(self) -> int:
+        """Bits of the mantissa field."""
+        return self.word_bits - 1 - self.exponent_bits
 
     @property
     def residue_planes(self) -> int:

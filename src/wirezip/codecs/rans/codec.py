@@ -70,8 +70,7 @@ class Rans(TiledCodec):
             raise CorruptFrameError(
                 f"rans: stream 2**{tiles.log2_stream}, or entry of tile {tile}, is not legal: {entries[tile]}"
             )
-        columns = np.array([num_columns(int(numel)) for numel in numels])
-        remainder = np.where(fixed_remainder > 0, 0, tiles.remainder_bits) * columns
+        remainder = np.where(fixed_remainder > 0, 0, tiles.remainder_bits) * num_columns(numels)
         streams = -(-numels >> tiles.log2_stream)
         least = tables.BITMAP_BYTES + streams * 4 * (1 + tables.NUM_LANES) + escapes * (2 + tiles.value_bytes)
         block = np.where(mask > 0, CONSTANT_BLOCK_BYTES, 0)

@@ -140,13 +140,13 @@ def stream_order(numel: int) -> np.ndarray:
     return order[order < numel]
 
 
-def encode_tile(rotated: np.ndarray, tiles: TileLayout) -> common.Tile:
-    """Encode the rotated words of one tile."""
-    tile = common.split_residue(rotated, tiles)
-    values = rotated >> common.value_shift(tiles)
+def encode_tile(ordered: np.ndarray, tiles: TileLayout) -> common.Tile:
+    """Encode the ordered words of one tile."""
+    tile = common.split_residue(ordered, tiles)
+    values = ordered >> common.value_shift(tiles)
     if (values == values[0]).all():
         tile.width, tile.base = 0, int(values[0])
-        return common.finish(tile, rotated, tiles, coded=b"")
+        return common.finish(tile, ordered, tiles, coded=b"")
     tile.width, tile.base = tables.prob_bits(tiles.layout), choose_base(values, tiles)
     symbols = to_symbols(values, tile.base, tiles)
     table = build_table(symbols, tile.width)
@@ -154,7 +154,7 @@ def encode_tile(rotated: np.ndarray, tiles: TileLayout) -> common.Tile:
     coded, escaped = encode_streams(symbols, table, tiles)
     tile.num_escapes = len(escaped)
     coded += escaped.astype("<u2").tobytes() + values[escaped].astype(f"<u{tiles.value_bytes}").tobytes()
-    return common.finish(tile, rotated, tiles, coded)
+    return common.finish(tile, ordered, tiles, coded)
 
 
 def encode_streams(symbols: np.ndarray, table: Table, tiles: TileLayout) -> tuple[bytes, np.ndarray]:
@@ -203,13 +203,13 @@ def read_table(reader: _Reader, prob_bits: int) -> Table:
 
 
 def decode_tile(entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles: TileLayout, numel: int) -> np.ndarray:
-    """Decode one tile whose entry has been checked; returns its rotated words."""
-    rotated, symbols = common.join_residue(entry, residue, symbols, tiles, numel)
+    """Decode one tile whose entry has been checked; returns its ordered words."""
+    ordered, symbols = common.join_residue(entry, residue, symbols, tiles, numel)
     width, base, num_escapes = int(entry["width"]), int(entry["base"]), int(entry["num_escapes"])
     if width == STORED:
-        return rotated
+        return ordered
     if width == 0:
-        return rotated | np.full(numel, base, np.uint64) << common.value_shift(tiles)
+        return ordered | np.full(numel, base, np.uint64) << common.value_shift(tiles)
     reader = _Reader(symbols)
     table = read_table(reader, width)
     count = tables.num_streams(tiles, numel)
@@ -226,7 +226,7 @@ def decode_tile(entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles:
     if (positions >= numel).any():
         raise CorruptFrameError(f"rans: an escape at element {positions.max()} of {numel}")
     values[positions] = escaped
-    return rotated | values << common.value_shift(tiles)
+    return ordered | values << common.value_shift(tiles)
 
 
 def encode_tiles(words: np.ndarray, tiles: TileLayout, sections: Sections) -> tuple[int, int]:

@@ -11,6 +11,7 @@ docs/format.md, "Tiled bodies".
 
 import struct
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -43,12 +44,15 @@ ENTRY = np.dtype(
 )
 
 
-def aligned(num_bytes: int) -> int:
+N = TypeVar("N", int, np.ndarray)
+
+
+def aligned(num_bytes: N) -> N:
     """Return `num_bytes` rounded up to the section alignment."""
     return -(-num_bytes // ALIGNMENT) * ALIGNMENT
 
 
-def num_columns(numel: int) -> int:
+def num_columns(numel: N) -> N:
     """Return the columns that `numel` elements fill when dealt over `ROWS` rows."""
     return aligned(-(-numel // ROWS))
 
@@ -204,7 +208,7 @@ def check_entries(tiles: TileLayout, sections: Sections, symbol_bytes: np.ndarra
     """
     entries = sections.entries
     stored = tiles.layout.residue_planes - constant_byte_planes(tiles, entries)
-    plane = -(-tile_numels(tiles) // ALIGNMENT) * ALIGNMENT
+    plane = aligned(tile_numels(tiles))
     for field, sizes, section in (
         ("residue_offset", stored * plane, sections.residue),
         ("symbol_offset", symbol_bytes, sections.symbols),

@@ -33,16 +33,23 @@ class Tile:
     constant_planes: int = 0
 
 
-def rotate(words: np.ndarray, layout: FloatFormat) -> np.ndarray:
-    """Return the words rotated left by one bit: exponent first, sign last; as uint64."""
+def order_bits(words: np.ndarray, layout: FloatFormat) -> np.ndarray:
+    """Return the words with their fields reordered to exponent, sign, mantissa; as uint64."""
     wide = words.astype(np.uint64)
-    mask = np.uint64(2**layout.word_bits - 1)
-    return ((wide << np.uint64(1)) | (wide >> np.uint64(layout.word_bits - 1))) & mask
+    mantissa_bits = np.uint64(layout.mantissa_bits)
+    mantissa = wide & np.uint64(2**layout.mantissa_bits - 1)
+    exponent = (wide >> mantissa_bits) & np.uint64(2**layout.exponent_bits - 1)
+    sign = wide >> np.uint64(layout.word_bits - 1)
+    return exponent << (mantissa_bits + np.uint64(1)) | sign << mantissa_bits | mantissa
 
 
-def unrotate(rotated: np.ndarray, layout: FloatFormat) -> np.ndarray:
-    """Undo `rotate`; the result has the word's own unsigned dtype."""
-    words = (rotated >> np.uint64(1)) | (rotated << np.uint64(layout.word_bits - 1))
+def restore_bits(ordered: np.ndarray, layout: FloatFormat) -> np.ndarray:
+    """Undo `order_bits`; the result has the word's own unsigned dtype."""
+    mantissa_bits = np.uint64(layout.mantissa_bits)
+    mantissa = ordered & np.uint64(2**layout.mantissa_bits - 1)
+    sign = (ordered >> mantissa_bits) & np.uint64(1)
+    exponent = ordered >> (mantissa_bits + np.uint64(1))
+    words = sign << np.uint64(layout.word_bits - 1) | exponent << mantissa_bits | mantissa
     return words.astype(f"u{layout.word_bytes}")
 
 
@@ -94,12 +101,12 @@ def pad(octets: bytes) -> bytes:
     return octets.ljust(aligned(len(octets)), b"\0")
 
 
-def split_residue(rotated: np.ndarray, tiles: TileLayout) -> Tile:
+def split_residue(ordered: np.ndarray, tiles: TileLayout) -> Tile:
     """Return a tile holding the residue planes, its constant planes found, and no symbols."""
-    varying = int(np.bitwise_or.reduce(rotated ^ rotated[0]))
+    varying = int(np.bitwise_or.reduce(ordered ^ ordered[0]))
     tile = Tile(residue=b"", symbols=b"")
     for plane in range(tiles.layout.residue_planes):
-        octets = (rotated >> np.uint64(8 * plane)).astype(np.uint8)
+        octets = (ordered >> np.uint64(8 * plane)).astype(np.uint8)
         if (varying >> 8 * plane) & 0xFF:
             tile.residue += pad(octets.tobytes())
         else:
@@ -110,11 +117,11 @@ def split_residue(rotated: np.ndarray, tiles: TileLayout) -> Tile:
     return tile
 
 
-def constant_block(rotated: np.ndarray, tiles: TileLayout, constant_planes: int) -> bytes:
+def constant_block(ordered: np.ndarray, tiles: TileLayout, constant_planes: int) -> bytes:
     """Return the values of the constant planes: byte p is that of plane p, byte 7 the remainder's."""
     if not constant_planes:
         return b""
-    first = int(rotated[0])
+    first = int(ordered[0])
     block = bytearray(CONSTANT_BLOCK_BYTES)
     for plane in range(tiles.layout.residue_planes):
         if constant_planes >> plane & 1:
@@ -124,25 +131,25 @@ def constant_block(rotated: np.ndarray, tiles: TileLayout, constant_planes: int)
     return bytes(block)
 
 
-def heads(rotated: np.ndarray, tiles: TileLayout) -> np.ndarray:
+def heads(ordered: np.ndarray, tiles: TileLayout) -> np.ndarray:
     """Return the heads: what lies above the residue planes."""
-    return rotated >> np.uint64(8 * tiles.layout.residue_planes)
+    return ordered >> np.uint64(8 * tiles.layout.residue_planes)
 
 
-def finish(tile: Tile, rotated: np.ndarray, tiles: TileLayout, coded: bytes | None) -> Tile:
+def finish(tile: Tile, ordered: np.ndarray, tiles: TileLayout, coded: bytes | None) -> Tile:
     """Complete a tile with its coded symbols, or store its heads if that is not larger.
 
     Args:
         tile: Tile from `split_residue`, its `width`, `base` and `num_escapes` set if coded.
-        rotated: Rotated words of the tile.
+        ordered: Ordered words of the tile.
         tiles: Geometry of the body.
         coded: What follows the constant block and the remainder fields; None to store.
     """
-    head = heads(rotated, tiles)
+    head = heads(ordered, tiles)
     stored_planes = tile.constant_planes & ~(1 << REMAINDER_BIT)
-    stored = pad(constant_block(rotated, tiles, stored_planes) + head.astype(f"<u{tiles.layout.head_bytes}").tobytes())
+    stored = pad(constant_block(ordered, tiles, stored_planes) + head.astype(f"<u{tiles.layout.head_bytes}").tobytes())
     if coded is not None:
-        symbols = constant_block(rotated, tiles, tile.constant_planes)
+        symbols = constant_block(ordered, tiles, tile.constant_planes)
         if tiles.remainder_bits and not tile.constant_planes >> REMAINDER_BIT & 1:
             symbols += pack_fields(head & np.uint64(2**tiles.remainder_bits - 1), tiles.remainder_bits)
         tile.symbols = pad(symbols + coded)
@@ -151,16 +158,18 @@ def finish(tile: Tile, rotated: np.ndarray, tiles: TileLayout, coded: bytes | No
     return Tile(tile.residue, stored, width=STORED, constant_planes=stored_planes)
 
 
-def join_residue(entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles: TileLayout, numel: int) -> tuple:
+def join_residue(
+    entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles: TileLayout, numel: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Read the residue planes, the remainder and, of a stored tile, the heads.
 
     Returns:
-        The rotated words with what was read, and the symbols that were not read.
+        The ordered words with what was read, and the symbols that were not read.
     """
     mask = int(entry["constant_planes"])
     residue = residue[int(entry["residue_offset"]) :]
     symbols = symbols[int(entry["symbol_offset"]) :]
-    rotated = np.zeros(numel, np.uint64)
+    ordered = np.zeros(numel, np.uint64)
     block = symbols[:CONSTANT_BLOCK_BYTES]
     if mask:
         symbols = symbols[CONSTANT_BLOCK_BYTES:]
@@ -171,12 +180,12 @@ def join_residue(entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles
         else:
             octets = residue[start : start + numel].astype(np.uint64)
             start += aligned(numel)
-        rotated |= octets << np.uint64(8 * plane)
+        ordered |= octets << np.uint64(8 * plane)
     low_bits = np.uint64(8 * tiles.layout.residue_planes)
     if entry["width"] == STORED:
         head_bytes = tiles.layout.head_bytes
         head = symbols[: numel * head_bytes].view(f"<u{head_bytes}").astype(np.uint64)
-        return rotated | head << low_bits, symbols
+        return ordered | head << low_bits, symbols
     if tiles.remainder_bits:
         if mask >> REMAINDER_BIT & 1:
             remainder = np.full(numel, block[REMAINDER_BIT], np.uint64) & np.uint64(2**tiles.remainder_bits - 1)
@@ -184,12 +193,12 @@ def join_residue(entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles
             taken = fields_bytes(tiles.remainder_bits, numel)
             remainder = unpack_fields(symbols[:taken].tobytes(), tiles.remainder_bits, numel)
             symbols = symbols[taken:]
-        rotated |= remainder << low_bits
-    return rotated, symbols
+        ordered |= remainder << low_bits
+    return ordered, symbols
 
 
 def value_shift(tiles: TileLayout) -> np.uint64:
-    """Return the bits below the coded value in a rotated word."""
+    """Return the bits below the coded value in a ordered word."""
     return np.uint64(8 * tiles.layout.residue_planes + tiles.remainder_bits)
 
 
@@ -204,7 +213,7 @@ def encode_tiles(
     residue_end = symbol_end = 0
     for index in range(tiles.num_tiles):
         first = index * tiles.tile_elems
-        tile = encode_tile(rotate(words[first : first + tiles.tile_elems], tiles.layout), tiles)
+        tile = encode_tile(order_bits(words[first : first + tiles.tile_elems], tiles.layout), tiles)
         if tiles.placement == "slotted":
             residue_end, symbol_end = index * tiles.residue_slot_bytes, index * tiles.symbol_slot_bytes
         sections.entries[index] = (
@@ -233,5 +242,5 @@ def decode_tiles(
     """Decode all tiles, whose entries have been checked, into `words`."""
     for index in range(tiles.num_tiles):
         target = words[index * tiles.tile_elems :][: tiles.tile_elems]
-        rotated = decode_tile(sections.entries[index], sections.residue, sections.symbols, tiles, len(target))
-        target[:] = unrotate(rotated, tiles.layout)
+        ordered = decode_tile(sections.entries[index], sections.residue, sections.symbols, tiles, len(target))
+        target[:] = restore_bits(ordered, tiles.layout)

@@ -13,6 +13,7 @@ from wirezip.codecs.tiles.layout import (
     Sections,
     TileLayout,
     check_entries,
+    num_columns,
     tile_numels,
 )
 from wirezip.errors import CorruptFrameError
@@ -52,7 +53,7 @@ class Window(TiledCodec):
         if wrong.any():
             tile = int(wrong.argmax())
             raise CorruptFrameError(f"window: entry of tile {tile} is not legal: {entries[tile]}")
-        columns = -(-(-(-numels // 8)) // 16) * 16
+        columns = num_columns(numels)
         remainder = np.where(fixed_remainder > 0, 0, tiles.remainder_bits)
         fields = (codes + remainder) * columns + escapes * tiles.value_bytes
         heads = numels * tiles.layout.head_bytes

@@ -46,16 +46,16 @@ def choose_window(values: np.ndarray, tiles: TileLayout) -> tuple[int, int]:
     return best_width, best_base
 
 
-def encode_tile(rotated: np.ndarray, tiles: TileLayout) -> common.Tile:
-    """Encode the rotated words of one tile."""
-    tile = common.split_residue(rotated, tiles)
-    values = rotated >> common.value_shift(tiles)
+def encode_tile(ordered: np.ndarray, tiles: TileLayout) -> common.Tile:
+    """Encode the ordered words of one tile."""
+    tile = common.split_residue(ordered, tiles)
+    values = ordered >> common.value_shift(tiles)
     if (values == values[0]).all():
         tile.width, tile.base = 0, int(values[0])
-        return common.finish(tile, rotated, tiles, coded=b"")
+        return common.finish(tile, ordered, tiles, coded=b"")
     tile.width, tile.base = choose_window(values, tiles)
     if tile.width == STORED:
-        return common.finish(tile, rotated, tiles, coded=None)
+        return common.finish(tile, ordered, tiles, coded=None)
     escape = 2**tile.width - 1
     outside = (values < tile.base) | (values >= tile.base + escape)
     codes = np.where(outside, escape, values - np.uint64(tile.base))
@@ -63,15 +63,15 @@ def encode_tile(rotated: np.ndarray, tiles: TileLayout) -> common.Tile:
     escaped = values[order][outside[order]].astype(f"<u{tiles.value_bytes}")
     tile.num_escapes = len(escaped)
     coded = common.pack_fields(codes, tile.width) + escaped.tobytes()
-    return common.finish(tile, rotated, tiles, coded)
+    return common.finish(tile, ordered, tiles, coded)
 
 
 def decode_tile(entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles: TileLayout, numel: int) -> np.ndarray:
-    """Decode one tile whose entry has been checked; returns its rotated words."""
-    rotated, symbols = common.join_residue(entry, residue, symbols, tiles, numel)
+    """Decode one tile whose entry has been checked; returns its ordered words."""
+    ordered, symbols = common.join_residue(entry, residue, symbols, tiles, numel)
     width, base = int(entry["width"]), int(entry["base"])
     if width == STORED:
-        return rotated
+        return ordered
     values = np.full(numel, base, np.uint64)
     if width:
         taken = common.fields_bytes(width, numel)
@@ -83,7 +83,7 @@ def decode_tile(entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles:
         if len(escaped) != len(listed):
             raise CorruptFrameError(f"window: {len(escaped)} escape codes, {len(listed)} escapes listed")
         values[escaped] = listed
-    return rotated | values << common.value_shift(tiles)
+    return ordered | values << common.value_shift(tiles)
 
 
 def encode_tiles(words: np.ndarray, tiles: TileLayout, sections: Sections) -> tuple[int, int]:
