@@ -133,7 +133,7 @@ class Exchange:
         """
         accepted = {}
         for peer, incoming in self._incoming.items():
-            header = incoming.read_header()
+            header = self._read_header(incoming)
             try:
                 incoming.check(header, self.call, outs[peer].numel(), step)
             except CommError as error:
@@ -145,6 +145,13 @@ class Exchange:
             body = incoming.start_body(header, outs[peer], self.codec)
             accepted[peer] = Awaited(incoming, header, body, outs[peer])
         return accepted
+
+    def _read_header(self, incoming: Incoming) -> MessageHeader:
+        try:
+            return incoming.read_header()
+        except CommError as later:
+            # A peer that is out of step cannot answer; what put it there says more than its silence.
+            raise self.error or later from later
 
     def take(self, awaited: Awaited) -> None:
         """Wait for one body and decode it; an error in its content is kept.

@@ -1,8 +1,8 @@
 """Ranks as forked processes of this machine over gloo: real sockets, real deaths, a tenth of a second to start."""
 
+import io
 import multiprocessing
 import os
-import pickle
 import sys
 import tempfile
 from collections.abc import Callable
@@ -34,6 +34,13 @@ class Failure(Generic[Result]):
         self.error, self.order = error, order
 
 
+def _pack(outcome: tuple[bool, object]) -> bytes:
+    """Pickle an outcome; torch's own pickling takes tensors of every dtype."""
+    buffer = io.BytesIO()
+    torch.save(outcome, buffer)
+    return buffer.getvalue()
+
+
 @dataclass(frozen=True)
 class _Pipes:
     """A rank's connections to the parent: its outcome goes up, and the end of `release` lets it exit."""
@@ -59,9 +66,9 @@ def _serve_rank(
     except BaseException as error:
         outcome = (False, error)
     try:
-        packed = pickle.dumps(outcome)
+        packed = _pack(outcome)
     except Exception as error:
-        packed = pickle.dumps((False, CommError(f"rank {rank}: cannot pickle {outcome[1]!r}: {error}")))
+        packed = _pack((False, CommError(f"rank {rank}: cannot pickle {outcome[1]!r}: {error}")))
     pipes.outcome.send_bytes(packed)
     # A socket closed with unread octets resets the connection and what a peer has yet to read from it,
     # so a rank that is done stays until all are. One that failed must look dead at once.
@@ -110,7 +117,7 @@ def collect_forked(world_size: int, function: Callable[[Communicator], Result]) 
 
 def _outcome(pipe: Connection, rank: int, order: int) -> Result | Failure[Result]:
     try:
-        succeeded, value = pickle.loads(pipe.recv_bytes())
+        succeeded, value = torch.load(io.BytesIO(pipe.recv_bytes()), weights_only=False)
     except EOFError:
         return Failure(PeerLostError(f"rank {rank} died before it had a result"), order)
     finally:

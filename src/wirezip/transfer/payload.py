@@ -6,6 +6,7 @@ import torch
 
 from wirezip.checksum import checksum as checksum_of
 from wirezip.codecs.base import Codec
+from wirezip.codecs.framed import flat_view
 from wirezip.codecs.registry import get
 from wirezip.errors import ChecksumError, CorruptFrameError, InputError, UnsupportedDtypeError
 from wirezip.floats import FLOAT_FORMATS, WIRE_IDS
@@ -70,7 +71,7 @@ def check_writable(tensor: torch.Tensor, what: str) -> None:
 
 def flat_values(tensor: torch.Tensor) -> torch.Tensor:
     """Return the elements in logical order as a contiguous 1-D tensor, without a copy if they are so already."""
-    return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    return flat_view(tensor.detach().resolve_conj().resolve_neg().contiguous())
 
 
 def flat_target(tensor: torch.Tensor) -> torch.Tensor:
@@ -79,7 +80,7 @@ def flat_target(tensor: torch.Tensor) -> torch.Tensor:
     `write_through` puts the elements in place afterwards.
     """
     plain = tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
-    return tensor.detach().view(-1) if plain else torch.empty(tensor.numel(), dtype=tensor.dtype)
+    return flat_view(tensor) if plain else torch.empty(tensor.numel(), dtype=tensor.dtype)
 
 
 def write_through(values: torch.Tensor, tensor: torch.Tensor) -> None:
