@@ -71,7 +71,8 @@ def _reduce_parts(exchange: Exchange, awaited: dict[int, Awaited], own: torch.Te
             exchange.take(awaited[rank])
             values = awaited[rank].out
         if total is None:
-            total = reduction.start(values)
+            # A part is this call's own memory and may become the accumulator; the caller's may not.
+            total = values.to(reduction.work_dtype(own.dtype)) if rank in awaited else reduction.start(values)
         else:
             reduction.combine(op, total, values)
     assert total is not None
