@@ -29,6 +29,18 @@ def resolve_codec(codec: str | Codec, dtype: torch.dtype) -> Codec:
     return get(codec)
 
 
+def flat_view(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the elements of a contiguous tensor as a 1-D view of stride 1.
+
+    `reshape(-1)` does not promise the stride: a tensor of one element counts as contiguous whatever
+    its stride is, and cannot be viewed as bytes unless that is 1.
+
+    Args:
+        tensor: A contiguous tensor of any shape.
+    """
+    return tensor.detach().as_strided((tensor.numel(),), (1,))
+
+
 def encode_frame(tensor: torch.Tensor, codec: Codec, *, checksum: bool) -> torch.Tensor:
     """Encode a tensor as a frame at the start of a buffer of worst-case size.
 
@@ -43,7 +55,7 @@ def encode_frame(tensor: torch.Tensor, codec: Codec, *, checksum: bool) -> torch
     Raises:
         UnsupportedDtypeError: The codec does not take this dtype.
     """
-    values = tensor.detach().contiguous().reshape(-1)
+    values = flat_view(tensor.contiguous())
     shape = tuple(tensor.shape)
     start = header_bytes(len(shape))
     room = max(codec.max_encoded_bytes(values.numel(), values.dtype), values.numel() * values.itemsize)
