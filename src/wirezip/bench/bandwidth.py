@@ -6,9 +6,11 @@ link, as in nccl-tests (PERFORMANCE.md). Both count bytes before compression, so
 bandwidth above the link's own rate is what compression earned.
 """
 
+from collections.abc import Callable
+
 from wirezip.errors import InputError
 
-_BUS_FACTORS = {
+_BUS_FACTORS: dict[str, Callable[[int], float]] = {
     "p2p": lambda n: 1.0,
     "broadcast": lambda n: 1.0,
     "reduce": lambda n: 1.0,
@@ -46,6 +48,6 @@ def gbps(num_bytes: int, time_us: float) -> float:
     return num_bytes / time_us / 1e3
 
 
-def gbit_to_bytes_per_s(rate_gbit: float) -> float:
-    """Return the bytes per second of a link rate in Gbit/s."""
-    return rate_gbit * 1e9 / 8
+def gbit_to_gbps(rate_gbit: float) -> float:
+    """Return GB/s of a rate in Gbit/s."""
+    return rate_gbit / 8

@@ -79,7 +79,7 @@ def check(name: str, dtype: torch.dtype | None = None) -> None:
         raise InputError(f"unknown data {name!r}; known: {', '.join(names())}")
     if name in REAL and dtype not in (None, REAL[name].dtype):
         raise InputError(
-            f"data {name} are {dtype_name(REAL[name].dtype)} and are not cast to {dtype_name(dtype)}; "  # type: ignore[arg-type]
+            f"data {name} are {dtype_name(REAL[name].dtype)} and are not cast to {dtype_name(dtype)}; "
             f"generated data take any dtype: {', '.join(GENERATORS)}"
         )
     if name in ("normal", "uniform") and dtype is not None and dtype not in FLOAT_FORMATS:

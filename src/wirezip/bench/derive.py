@@ -37,7 +37,8 @@ def derived_copy(tensor: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
     sign = 1 if float(torch.rand((), generator=source)) < 0.5 else -1
     rows = torch.randperm(table.shape[0], generator=source)
     columns = torch.randperm(table.shape[1], generator=source)
-    return (table[rows][:, columns].float() * 2.0 ** (sign * exponent)).to(tensor.dtype)
+    factor: float = 2.0 ** (sign * exponent)
+    return (table[rows][:, columns].float() * factor).to(tensor.dtype)
 
 
 def stream(
