@@ -87,6 +87,20 @@ def check(name: str, dtype: torch.dtype | None = None) -> None:
         raise InputError(f"data {name} need a float dtype, got {dtype_name(dtype)}; known: {known}")
 
 
+def dtype_of(name: str, dtype: torch.dtype | None = None) -> torch.dtype:
+    """Return the dtype that a dataset comes in.
+
+    Args:
+        name: Dataset name.
+        dtype: Dtype asked for; None for the real data's own, or bfloat16 for generated data.
+
+    Raises:
+        InputError: As in `check`.
+    """
+    check(name, dtype)
+    return REAL[name].dtype if name in REAL else dtype or torch.bfloat16
+
+
 def load(
     name: str,
     *,
@@ -111,8 +125,7 @@ def load(
         InputError: The dataset is unknown, comes in another dtype, or fewer bytes than an element
             are wanted.
     """
-    check(name, dtype)
-    own_dtype = REAL[name].dtype if name in REAL else dtype or torch.bfloat16
+    own_dtype = dtype_of(name, dtype)
     if num_bytes is None:
         num_bytes = natural_bytes(name) // (1 if name in REAL and REAL[name].per_rank else num_parts)
     numel = num_bytes // own_dtype.itemsize
