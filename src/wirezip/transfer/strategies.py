@@ -1,0 +1,59 @@
+"""Strategies by name: how one message gets from rank to rank."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from wirezip.codecs.base import Codec
+from wirezip.errors import InputError
+from wirezip.transfer import encode_send, raw
+from wirezip.transfer.channel import Endpoint, Outgoing
+from wirezip.transfer.message import Call, MessageHeader
+
+
+class Send(Protocol):
+    """Post a message; return it with the codec that served it."""
+
+    def __call__(self, endpoint: Endpoint, call: Call, values: torch.Tensor, codec: Codec) -> tuple[Outgoing, str]:
+        """Post `values`, a contiguous 1-D tensor that is not changed until the message has left."""
+
+
+class Recv(Protocol):
+    """Receive a message into contiguous memory; return its header."""
+
+    def __call__(self, endpoint: Endpoint, call: Call, out: torch.Tensor, codec: Codec) -> MessageHeader:
+        """Fill `out`, a contiguous 1-D tensor."""
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """The two sides of a strategy.
+
+    Attributes:
+        send: The sender's side.
+        recv: The receiver's side.
+    """
+
+    send: Send
+    recv: Recv
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "raw": Strategy(raw.send, raw.recv),
+    "encode_send": Strategy(encode_send.send, encode_send.recv),
+}
+
+
+def get_strategy(name: str) -> Strategy:
+    """Return a strategy.
+
+    Args:
+        name: A key of `STRATEGIES`.
+
+    Raises:
+        InputError: There is none of that name.
+    """
+    if name not in STRATEGIES:
+        raise InputError(f"unknown strategy {name!r}; known: {', '.join(STRATEGIES)}")
+    return STRATEGIES[name]
