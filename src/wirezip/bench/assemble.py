@@ -17,13 +17,15 @@ class RankReport:
     Attributes:
         starts_us: When each timed call began, by the host's clock.
         durations_us: How long it took.
-        traffic: What this rank sent.
+        raw_bytes: Bytes of tensors it sends when nothing is compressed.
+        traffic: What it sent.
         error: Deviation of its result; None when it receives nothing.
         bound: Entropy bound of its input; None when it has none.
     """
 
     starts_us: tuple[float, ...]
     durations_us: tuple[float, ...]
+    raw_bytes: int
     traffic: Traffic
     error: ErrorSummary | None
     bound: float | None
@@ -112,7 +114,7 @@ def _row(
     baseline, raw_path = references
     time_us = summaries.summarise(samples_us)
     baseline_us, raw_us = (statistics.median(reference.samples_us) for reference in references)
-    raw_bytes = sum(report.traffic.raw_bytes for report in ranks)
+    raw_bytes = sum(report.raw_bytes for report in ranks)
     wire_bytes = sum(report.traffic.wire_bytes for report in ranks)
     bounds = [report.bound for report in ranks if report.bound is not None]
     algbw_gbps = bandwidth.gbps(context.logical_bytes, time_us.median)

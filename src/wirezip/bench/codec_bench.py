@@ -98,7 +98,8 @@ def run(
         pairs = [_variants(entry, sample) for entry in entries]
         variants = [variant for pair in pairs for variant in pair]
         on_step("warming up")
-        measure.warm_up(variants, _alone, max(0, num_warmup - 1))
+        if num_warmup > 1:
+            measure.warm_up(variants, _alone, num_warmup - 1)
         on_step(f"timing {len(entries)} codecs, {num_iters} rounds")
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         timings = measure.interleave_groups(pairs, _alone, num_iters)

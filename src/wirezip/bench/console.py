@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-# Plain output is as wide as the tables, whatever rich guesses of a pipe.
-_PLAIN_WIDTH = 110
+# The widest table; on a narrower terminal whole lines wrap, but no figure is cut.
+_LEAST_WIDTH = 104
 
 
 def console() -> Console:
     """Return the console that results are printed to."""
-    return Console() if sys.stdout.isatty() else Console(width=_PLAIN_WIDTH, color_system=None)
+    if not sys.stdout.isatty():
+        return Console(width=_LEAST_WIDTH, color_system=None)
+    return Console(width=max(_LEAST_WIDTH, Console().width))
 
 
 @contextlib.contextmanager

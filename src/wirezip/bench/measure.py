@@ -62,13 +62,13 @@ def warm_up(variants: Sequence[Variant], sync: Callable[[], None], num_rounds: i
     Args:
         variants: What to run.
         sync: Returns when all ranks have called it.
-        num_rounds: Rounds; with none, one round's time is unknown and 0 is returned.
+        num_rounds: Rounds, at least one.
     """
     start = time.perf_counter()
     for _ in range(num_rounds):
         for variant in variants:
             timed(variant, sync, Timing())
-    return (time.perf_counter() - start) / num_rounds if num_rounds else 0.0
+    return (time.perf_counter() - start) / num_rounds
 
 
 def interleave(variants: Sequence[Variant], sync: Callable[[], None], num_rounds: int) -> list[Timing]:

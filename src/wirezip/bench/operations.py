@@ -60,12 +60,10 @@ class Traffic:
     """What one rank sent in one call.
 
     Attributes:
-        raw_bytes: Bytes the same algorithm would have sent without compression.
         wire_bytes: Bytes sent, metadata included.
         served_by: What the library says did the work.
     """
 
-    raw_bytes: int
     wire_bytes: int
     served_by: str
 
@@ -112,8 +110,8 @@ class Operation(ABC):
         return dtype_name(self.expected().dtype)
 
     @abstractmethod
-    def plain_traffic(self) -> Traffic:
-        """Return what this rank sends in the backend's own call, by the least any algorithm can."""
+    def raw_bytes(self) -> int:
+        """Return the bytes of tensors that this rank sends when nothing is compressed."""
 
     @abstractmethod
     def prepare(self) -> None:
@@ -157,10 +155,6 @@ class Operation(ABC):
             require_exact(result, self.expected(), f"{self.name} of {self.setup.data} by {route}")
 
 
-def _plain(num_bytes: int) -> Traffic:
-    return Traffic(num_bytes, num_bytes, "gloo")
-
-
 def _poison(tensor: torch.Tensor) -> None:
     tensor.view(torch.uint8).fill_(_POISON)
 
@@ -181,9 +175,9 @@ class PointToPoint(Operation):
         self._sent = sample.values
         self._received = torch.empty_like(sample.values)
 
-    def plain_traffic(self) -> Traffic:
+    def raw_bytes(self) -> int:
         """Return the tensor's bytes on rank 0."""
-        return _plain(self._sent.nbytes if self.setup.rank == 0 else 0)
+        return self._sent.nbytes if self.setup.rank == 0 else 0
 
     def prepare(self) -> None:
         """Poison the receiver's buffer."""
@@ -207,9 +201,8 @@ class PointToPoint(Operation):
             self.setup.comm, tensor, 1 - self.setup.rank, codec=route.codec, strategy=route.strategy or "encode_send"
         )
         served_by = f"{record.codec}/{record.strategy}"
-        if self.setup.rank == 1:
-            return Traffic(0, 0, served_by)
-        return Traffic(record.logical_bytes, record.wire_bytes, served_by)
+        # Both sides report the same message; it is counted once.
+        return Traffic(record.wire_bytes if self.setup.rank == 0 else 0, served_by)
 
     def result(self) -> torch.Tensor | None:
         """Return what rank 1 received."""
@@ -236,10 +229,10 @@ class AllGather(Operation):
         self._gathered = torch.empty_like(self._expected)
         self._outputs = list(self._gathered.chunk(setup.world_size))
 
-    def plain_traffic(self) -> Traffic:
+    def raw_bytes(self) -> int:
         """Return this rank's part to every other rank."""
         assert self.values is not None
-        return _plain(self.values.nbytes * (self.setup.world_size - 1))
+        return self.values.nbytes * (self.setup.world_size - 1)
 
     def prepare(self) -> None:
         """Poison the gathered parts."""
@@ -261,7 +254,7 @@ class AllGather(Operation):
         record = collectives.all_gather(
             self.setup.comm, self._outputs, self.values, codec=route.codec, algorithm=route.algorithm
         )
-        return Traffic(record.logical_bytes, record.wire_bytes, f"{record.codec}/{record.algorithm}")
+        return Traffic(record.wire_bytes, f"{record.codec}/{record.algorithm}")
 
     def result(self) -> torch.Tensor:
         """Return all parts as gathered."""
@@ -290,9 +283,9 @@ class AllReduce(Operation):
         self.logical_bytes = self.values.nbytes
         self._tensor = self.values.clone()
 
-    def plain_traffic(self) -> Traffic:
+    def raw_bytes(self) -> int:
         """Return 2 (n - 1) / n of the tensor."""
-        return _plain(round(self.logical_bytes * bus_factor(self.name, self.setup.world_size)))
+        return round(self.logical_bytes * bus_factor(self.name, self.setup.world_size))
 
     def prepare(self) -> None:
         """Restore the input, which the last call replaced by the sum."""
@@ -313,7 +306,7 @@ class AllReduce(Operation):
         record = collectives.all_reduce(
             self.setup.comm, self._tensor, op="sum", codec=route.codec, algorithm=route.algorithm
         )
-        return Traffic(record.logical_bytes, record.wire_bytes, f"{record.codec}/{record.algorithm}")
+        return Traffic(record.wire_bytes, f"{record.codec}/{record.algorithm}")
 
     def result(self) -> torch.Tensor:
         """Return the sum."""

@@ -84,7 +84,7 @@ class Row:
         note: What a reader must know about this row, such as that data are derived.
         world_size: Number of ranks.
         logical_bytes: Bytes the user asked to move; for all_gather, those of the gathered output.
-        raw_wire_bytes: Bytes that the same algorithm moves without compression, over all ranks.
+        raw_wire_bytes: Bytes of tensors that all ranks together send when nothing is compressed.
         wire_bytes: Bytes that moved, metadata included, over all ranks.
         ratio: wire_bytes / raw_wire_bytes; lower is better.
         bound: Order-0 exponent entropy bound of the ratio; None for dtypes that are not floats.

@@ -87,12 +87,19 @@ def run_cell(cell: Cell, rank: int, world_size: int) -> list[Row]:
     variants = [_variant(operation, route, traffic) for route in routes]
     for _ in range(cell.num_checks):
         errors = [_checked(operation, route, variant) for route, variant in zip(routes, variants, strict=True)]
-    round_s = _agreed(measure.warm_up(variants, dist.barrier, cell.num_warmup))
+    round_s = _warm_up(cell, variants)
     num_rounds = measure.fit_rounds(round_s, cell.budget_s, cell.num_iters, MIN_ROUNDS)
     timings = measure.interleave(variants, dist.barrier, num_rounds)
     bound = None if operation.values is None else metrics.entropy_bound(operation.values)
     reports = [
-        RankReport(tuple(timing.starts_us), tuple(timing.durations_us), traffic[route], error, bound)
+        RankReport(
+            tuple(timing.starts_us),
+            tuple(timing.durations_us),
+            operation.raw_bytes(),
+            traffic[route],
+            error,
+            bound,
+        )
         for route, timing, error in zip(routes, timings, errors, strict=True)
     ]
     gathered: list[list[RankReport]] = [[] for _ in range(world_size)]
@@ -118,7 +125,7 @@ def all_routes(cell: Cell) -> list[Route]:
 
 def _variant(operation: Operation, route: Route, traffic: dict[Route, Traffic]) -> measure.Variant:
     if route == PLAIN:
-        traffic[route] = operation.plain_traffic()
+        traffic[route] = Traffic(operation.raw_bytes(), "gloo")
         return measure.Variant(operation.prepare, operation.run_plain, operation.verify_plain)
 
     def run() -> None:
@@ -138,6 +145,18 @@ def _checked(operation: Operation, route: Route, variant: measure.Variant) -> Er
         return None
     lossless = route == PLAIN or codecs.get(route.codec).lossless
     return metrics.measure_error(result, operation.expected(), operation.truth(), lossless=lossless)
+
+
+def _warm_up(cell: Cell, variants: Sequence[measure.Variant]) -> float:
+    """Warm up, within half the budget, and return the seconds of a round; 0 when there was none."""
+    import torch.distributed as dist
+
+    if cell.num_warmup == 0:
+        return 0.0
+    round_s = _agreed(measure.warm_up(variants, dist.barrier, 1))
+    left_s = None if cell.budget_s is None else cell.budget_s / 2
+    num_more = measure.fit_rounds(round_s, left_s, cell.num_warmup - 1, 0)
+    return _agreed(measure.warm_up(variants, dist.barrier, num_more)) if num_more else round_s
 
 
 def _agreed(round_s: float) -> float:

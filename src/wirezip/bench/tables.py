@@ -10,7 +10,6 @@ from wirezip.bench.rows import LinkInfo, Row
 
 # Gains nearer to 1 than this are called even, however sure they are.
 EVEN_WITHIN = 0.03
-_OPS = {"all_gather": "all_gather", "all_reduce": "all_reduce", "p2p": "p2p"}
 
 
 def verdict(row: Row) -> str:
@@ -50,15 +49,17 @@ def describe_link(link: LinkInfo) -> str:
 
 
 def comm_table(rows: Sequence[Row], title: str) -> Table:
-    """Return the table of one link's rows; rows of one cell stand together.
+    """Return the table of one link's rows, at most 100 columns wide; rows of one cell stand together.
 
     Args:
         rows: Rows of p2p and collectives, in the order measured.
         title: Heading.
     """
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("op", "data", "codec"):
+    table = _table(title)
+    for name in ("op", "data"):
         table.add_column(name, no_wrap=True)
+    table.add_column("MB", justify="right", no_wrap=True)
+    table.add_column("codec", no_wrap=True)
     for name in ("ratio", "wire MB", "time ms", "eff. GB/s", "vs raw"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
@@ -68,10 +69,10 @@ def comm_table(rows: Sequence[Row], title: str) -> Table:
         if last and cell != last:
             table.add_section()
         table.add_row(
-            *((row.op, f"{row.data} {_size(row.logical_bytes)}") if cell != last else ("", "")),
+            *((row.op, row.data, _megabytes(row.logical_bytes)) if cell != last else ("", "", "")),
             codec_label(row),
             f"{row.ratio:.3f}",
-            f"{row.wire_bytes / 1e6:.3f}",
+            _megabytes(row.wire_bytes),
             f"{row.time_us.median / 1e3:.3f}{'~' if row.unstable else ' '}",
             f"{row.algbw_gbps:.3f}",
             f"{row.codec_gain:.2f}x",
@@ -96,8 +97,19 @@ def codec_label(row: Row) -> str:
     return "/".join([row.codec, *map(str, special)])
 
 
-def _size(num_bytes: int) -> str:
-    return f"{num_bytes / 1e6:.3g} MB" if num_bytes >= 100_000 else f"{num_bytes / 1e3:.3g} kB"
+def _megabytes(num_bytes: int) -> str:
+    return f"{num_bytes / 1e6:.3f}"
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
 
 
 def _style(row: Row) -> str:
@@ -113,7 +125,7 @@ def codec_table(rows: Sequence[Row], title: str) -> Table:
         rows: Rows of encode and decode, in pairs.
         title: Heading.
     """
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = _table(title)
     table.add_column("codec", no_wrap=True)
     for name in ("ratio", "over bound", "encode GB/s", "95 % CI", "decode GB/s", "95 % CI"):
         table.add_column(name, justify="right", no_wrap=True)
