@@ -8,7 +8,7 @@ from wirezip import codecs
 from wirezip.bench import codec_bench, console, datasets, runner, tables
 from wirezip.bench import quick as quick_bench
 from wirezip.bench.contenders import PEERS, Skip
-from wirezip.bench.options import DEFAULT_CODECS, Request, Sizes, split_list
+from wirezip.bench.options import Request, Sizes, split_list
 from wirezip.bench.outputs import write_text
 from wirezip.bench.rows import Row, to_csv, to_json
 from wirezip.errors import InputError
@@ -194,13 +194,17 @@ def codec(request: CodecRequest, output: Output) -> None:
 def _print_codec_notes(run: codec_bench.CodecRun) -> None:
     out = console.console()
     out.print(
-        "GB/s of original bytes, GB = 1e9. ratio: metadata included. bound: order-0 entropy of the exponents, the rest raw.",
+        "GB/s of original bytes, GB = 1e9. ratio: with metadata. bound: the exponents' order-0 entropy, the rest raw.",
         style="dim",
         soft_wrap=True,
     )
-    for note in dict.fromkeys(row.note for row in run.rows if row.note):
-        named = ", ".join(dict.fromkeys(row.codec for row in run.rows if row.note == note))
-        out.print(f"{named}: {note}", style="dim", soft_wrap=True)
+    served: dict[str, list[str]] = {}
+    for row in run.rows[::2]:
+        for part in row.note.split("; "):
+            served.setdefault(part, []).append(row.codec)
+    for part, names in served.items():
+        subject = ", ".join(names) if part.startswith("timed: ") else run.rows[0].data
+        out.print(f"{subject}: {part.removeprefix('timed: ')}", style="dim", soft_wrap=True)
     for skip in run.skips:
         out.print(f"skipped codec {skip.name}: {skip.reason}", style="yellow", soft_wrap=True)
     if any(row.unstable for row in run.rows):
@@ -234,6 +238,3 @@ def _print_operation(rows: Sequence[Row], skips: Sequence[Skip]) -> None:
         title = f"{shown[0].op} over the {tables.describe_link(link)}, {shown[0].world_size} ranks"
         out.print(tables.comm_table(shown, title))
     quick_bench.print_notes(rows, skips)
-
-
-__all__ = ["DEFAULT_CODECS", "CodecRequest", "Output", "check_device", "codec", "codec_sizes", "operation", "quick"]

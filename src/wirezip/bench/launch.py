@@ -108,7 +108,8 @@ def _rebuild(rank: int, class_name: str, text: str, trace: str) -> tuple[int, Wi
     """Return a rank's error and how far from the cause it is: 0 a cause, 2 perhaps a consequence."""
     cls = getattr(errors, class_name, None)
     if isinstance(cls, type) and issubclass(cls, WirezipError):
-        return 2 if issubclass(cls, CommError) else 0, cls(f"rank {rank}: {text}")
+        # Most of them name the rank already.
+        return 2 if issubclass(cls, CommError) else 0, cls(text if text.startswith("rank ") else f"rank {rank}: {text}")
     # Not one of ours, so a fault in the program or in the backend: the trace is what its owner needs.
     distance = 2 if class_name in ("RuntimeError", "DistBackendError", "DistNetworkError") else 0
     return distance, CommError(f"rank {rank}: {class_name}: {text}\n{trace}")

@@ -82,7 +82,8 @@ def measure_error(value: torch.Tensor, expected: torch.Tensor, truth: torch.Tens
         mae=float(d.abs().mean()),
         mse=mse,
         psnr_db=20 * math.log10(value_range) - 10 * math.log10(mse) if mse > 0 and value_range > 0 else None,
-        cosine=float(v @ r) / norms if norms > 0 else None,
+        # Rounding may carry the quotient past 1.
+        cosine=max(-1.0, min(1.0, float(v @ r) / norms)) if norms > 0 else None,
         rel_l2=float(d.norm()) / float(r.norm()) if float(r.norm()) > 0 else None,
         bound_ok=exact if lossless else None,
     )

@@ -1,5 +1,6 @@
 """What the command line's words mean: sizes, codecs, data, and the cells they ask for."""
 
+import importlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -144,6 +145,7 @@ class Request:
                 skips.update(dict.fromkeys(skipped))
                 routes = tuple(route for codec in runnable for route in self._routes(codec))
                 for num_bytes in self.sizes.list():
+                    _check_memory(num_bytes, self.num_ranks)
                     cells.append(
                         Cell(
                             self.op,
@@ -174,6 +176,11 @@ class Request:
         if not 2 <= self.num_ranks <= MAX_LOCAL_RANKS or (self.op == "p2p" and self.num_ranks != 2):
             legal = "2 ranks" if self.op == "p2p" else f"2 to {MAX_LOCAL_RANKS} ranks"
             raise InputError(f"{self.op} runs on {legal}, got {self.num_ranks}")
+        known = _methods(self.op)
+        for method in (*self.algorithms, *self.strategies):
+            if method not in known:
+                what = "strategy" if self.op == "p2p" else f"algorithm of {self.op}"
+                raise InputError(f"unknown {what} {method!r}; known: {', '.join(known)}")
         for name, value, least in (("-n", self.num_iters, 1), ("-w", self.num_warmup, 0), ("-c", self.num_checks, 1)):
             if value < least:
                 raise InputError(f"expected {name} of {least} or more, got {value}")
@@ -187,6 +194,27 @@ class Request:
             return [Route(codec, None, strategy) for strategy in self.strategies or (default,)]
         algorithms = self.algorithms or (OPERATIONS[self.op].default_algorithm,)
         return [Route(codec, algorithm) for algorithm in algorithms]
+
+
+def _methods(op: str) -> list[str]:
+    if op == "p2p":
+        from wirezip.transfer.strategies import STRATEGIES
+
+        return list(STRATEGIES)
+    # The package exports functions of the same names as these modules.
+    return list(importlib.import_module(f"wirezip.collectives.{op}").ALGORITHMS)
+
+
+def _check_memory(num_bytes: int | None, num_ranks: int) -> None:
+    import psutil
+
+    # Every rank holds every rank's data for the check, and fp64 copies of a few of them.
+    needed = (num_bytes or 0) * num_ranks * (num_ranks + 16)
+    available = psutil.virtual_memory().available
+    if needed > available:
+        raise InputError(
+            f"{num_bytes} bytes on {num_ranks} ranks need about {needed} bytes of memory; {available} are free"
+        )
 
 
 def _runnable(names: Sequence[str], dtype: torch.dtype) -> tuple[list[str], list[Skip]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from wirezip.bench.rows import Row
-from wirezip.bench.tables import codec_label, describe_link
+from wirezip.bench.tables import codec_label, describe_link, sentence_case
 from wirezip.errors import FileError
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; raw is the grey reference.
@@ -39,7 +39,7 @@ def plot_bandwidth(rows: Sequence[Row], path: Path, title: str) -> None:
     for panel, link in zip(figure.subplots(len(links), 1, squeeze=False)[:, 0], links, strict=True):
         _draw_panel(panel, [row for row in rows if row.link == link], colours)
         rate = "" if link.rate_gbit_s is None else f" = {link.rate_gbit_s / 8:g} GB/s"
-        panel.set_title(describe_link(link)[0].upper() + describe_link(link)[1:] + rate, loc="left", fontsize=11)
+        panel.set_title(sentence_case(describe_link(link)) + rate, loc="left", fontsize=11)
     try:
         figure.savefig(path, dpi=150)
     except OSError as reason:
@@ -66,7 +66,8 @@ def _draw_panel(panel: Any, rows: Sequence[Row], colours: dict[str, str]) -> Non
     panel.grid(axis="y", alpha=0.3)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
-    panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
+    legend = panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, alignment="left")
+    legend.set_title("figures: speed over\nthe dashed line", prop={"size": 8})
 
 
 def _draw_bar(panel: Any, row: Row, x: float, width: float, colours: dict[str, str], labelled: set[str]) -> None:
@@ -90,5 +91,14 @@ def _draw_bar(panel: Any, row: Row, x: float, width: float, colours: dict[str, s
     labelled.add(label)
     if row.codec not in _UNCOMPRESSED:
         top = row.algbw_gbps + (spread[1][0] if spread else 0.0)
-        text = f"{row.codec_gain:.2f}x"
-        panel.annotate(text, (x, top), (0, 2), textcoords="offset points", ha="center", fontsize=7, color="#333333")
+        panel.annotate(
+            f"{row.codec_gain:.2f}x",
+            (x, top),
+            (0, 4),
+            textcoords="offset points",
+            ha="center",
+            fontsize=7,
+            # A patch of background, because the reference line may run behind the figure.
+            bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.85},
+            zorder=5,
+        )

@@ -127,7 +127,7 @@ def _by_ranks(cells: Sequence[Cell], num_ranks: int) -> list[tuple[int, list[Cel
 def _print_report(rows: Sequence[Row], skips: Sequence[Skip], plan: Plan, elapsed_s: float) -> None:
     out = console.console()
     for link in dict.fromkeys(row.link for row in rows):
-        title = f"{tables.describe_link(link).capitalize()}, {plan.num_ranks} ranks over gloo"
+        title = f"{tables.sentence_case(tables.describe_link(link))}, {plan.num_ranks} ranks over gloo"
         out.print(tables.comm_table([row for row in rows if row.link == link], title))
     print_notes(rows, skips)
     out.print()
@@ -150,7 +150,7 @@ def print_notes(rows: Sequence[Row], skips: Sequence[Skip]) -> None:
         out.print("~ the median is known to no better than 10 %: other work on this machine disturbs it.", style="dim")
     for skip in skips:
         out.print(f"skipped codec {skip.name}: {skip.reason}", style="yellow", soft_wrap=True)
-    for note in dict.fromkeys(f"{row.data}: {row.note}" for row in rows if row.note):
+    for note in dict.fromkeys(f"{row.op} of {row.data}: {row.note}" for row in rows if row.note):
         out.print(note, style="dim", soft_wrap=True)
 
 

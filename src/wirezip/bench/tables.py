@@ -22,7 +22,17 @@ def verdict(row: Row) -> str:
     """
     if row.codec in ("none", "raw"):
         return "reference" if row.codec_gain == 1.0 else ""
-    return {1: f"pays {row.codec_gain:.2f}x", -1: f"costs {row.codec_gain:.2f}x", 0: "even"}[gain_sign(row)]
+    words = {1: f"pays {row.codec_gain:.2f}x", -1: f"costs {row.codec_gain:.2f}x", 0: "even"}[gain_sign(row)]
+    return words if is_compressed(row) else f"{words} (went raw)"
+
+
+def is_compressed(row: Row) -> bool:
+    """Return whether a codec served the row: data that do not shrink go raw.
+
+    Args:
+        row: The row.
+    """
+    return row.codec not in ("none", "raw") and not row.served_by.startswith("raw/")
 
 
 def gain_sign(row: Row) -> int:
@@ -46,6 +56,11 @@ def describe_link(link: LinkInfo) -> str:
     if link.rate_gbit_s is None:
         return f"bare {link.name}"
     return f"emulated {link.rate_gbit_s:g} Gbit/s link (paced in software)"
+
+
+def sentence_case(text: str) -> str:
+    """Return a text with its first letter in upper case."""
+    return text[:1].upper() + text[1:]
 
 
 def comm_table(rows: Sequence[Row], title: str) -> Table:
@@ -160,11 +175,11 @@ def summary_lines(rows: Sequence[Row]) -> list[str]:
     for link in dict.fromkeys(row.link for row in rows):
         gains: dict[str, list[Row]] = {}
         for row in rows:
-            if row.link == link and row.codec not in ("none", "raw"):
+            if row.link == link and is_compressed(row):
                 gains.setdefault(row.codec, []).append(row)
         where = f"On the {describe_link(link)}"
         if not gains:
-            lines.append(f"{where} no codec was compared.")
+            lines.append(f"{where} no codec made the data smaller.")
             continue
         best = max(gains, key=lambda codec: _mean_gain(gains[codec]))
         gain, cases = _mean_gain(gains[best]), gains[best]
