@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 # The widest table; on a narrower terminal whole lines wrap, but no figure is cut.
-_LEAST_WIDTH = 104
+_LEAST_WIDTH = 110
 
 
 def console() -> Console:
@@ -23,18 +23,20 @@ def progress(total: int) -> Iterator[Callable[[str, int], None]]:
     """Show progress on standard error: a bar on a terminal, lines elsewhere.
 
     Args:
-        total: Steps there are.
+        total: Steps there are; 0 when that is not known.
 
     Yields:
         A function to call with what comes next and how many steps are done.
     """
     output = Console(stderr=True)
     if not output.is_terminal:
-        yield lambda what, done: print(f"[{done}/{total}] {what}", file=sys.stderr, flush=True)
+        yield lambda what, done: print(f"[{done}/{total}] {what}" if total else what, file=sys.stderr, flush=True)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) if total else ()
     # Without a refresh thread: ranks are forked while this is shown, and a fork may copy a held lock.
-    with Progress(*columns, console=output, auto_refresh=False, transient=True) as bar:
+    with Progress(
+        TextColumn("{task.description}"), *columns, console=output, auto_refresh=False, transient=True
+    ) as bar:
         task = bar.add_task("", total=total)
 
         def show(what: str, done: int) -> None:

@@ -20,7 +20,7 @@ def run(cells: Sequence[Cell], num_ranks: int, on_step: Callable[[str, int], Non
         WirezipError: A rank raised or died, or a result was wrong; no row is returned.
     """
     rows: list[Row] = []
-    on_step(f"{_describe(cells[0])} (first use may compile codecs)", 0)
+    on_step("starting ranks, compiling codecs", 0)
     for done, found in enumerate(stream_results(num_ranks, functools.partial(run_cells, cells)), start=1):
         rows += found
         on_step(_describe(cells[done]) if done < len(cells) else "done", done)

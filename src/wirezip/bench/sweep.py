@@ -12,8 +12,9 @@ import torch
 from wirezip import codecs
 from wirezip.bench import measure, metrics
 from wirezip.bench.assemble import Context, RankReport, assemble
+from wirezip.bench.datasets import dtype_of
 from wirezip.bench.links import communicator
-from wirezip.bench.operations import OPERATIONS, PLAIN, Operation, Route, Setup, Traffic, raw_route
+from wirezip.bench.operations import OPERATIONS, PLAIN, Operation, Route, Setup, Traffic, has_plain, raw_route
 from wirezip.bench.rows import ErrorSummary, LinkInfo, Row
 
 MIN_ROUNDS = 10
@@ -119,7 +120,8 @@ def all_routes(cell: Cell) -> list[Route]:
     Args:
         cell: The cell.
     """
-    baseline = [] if cell.link.emulated else [PLAIN]
+    is_plain_measured = not cell.link.emulated and has_plain(cell.op, dtype_of(cell.data, cell.dtype))
+    baseline = [PLAIN] if is_plain_measured else []
     return list(dict.fromkeys([*baseline, raw_route(cell.op), *cell.routes]))
 
 

@@ -13,7 +13,7 @@ EVEN_WITHIN = 0.03
 
 
 def verdict(row: Row) -> str:
-    """Return what a row says of its codec: `pays 1.42x`, `costs 0.60x`, `even`, or what it is compared by.
+    """Return what a row says of its codec: `pays 1.42x`, `costs 0.60x`, `even`, `went raw` or `reference`.
 
     A gain counts when it is more than 3 % and the confidence interval leaves 1 out.
 
@@ -22,8 +22,9 @@ def verdict(row: Row) -> str:
     """
     if row.codec in ("none", "raw"):
         return "reference" if row.codec_gain == 1.0 else ""
-    words = {1: f"pays {row.codec_gain:.2f}x", -1: f"costs {row.codec_gain:.2f}x", 0: "even"}[gain_sign(row)]
-    return words if is_compressed(row) else f"{words} (went raw)"
+    if not is_compressed(row):
+        return "went raw"
+    return {1: f"pays {row.codec_gain:.2f}x", -1: f"costs {row.codec_gain:.2f}x", 0: "even"}[gain_sign(row)]
 
 
 def is_compressed(row: Row) -> bool:
