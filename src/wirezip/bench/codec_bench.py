@@ -11,7 +11,7 @@ import torch
 from wirezip.bench import bandwidth, measure, metrics
 from wirezip.bench import statistics as summaries
 from wirezip.bench.contenders import Contender, Skip, contender
-from wirezip.bench.datasets import Sample
+from wirezip.bench.datasets import Sample, describe
 from wirezip.bench.rows import ErrorSummary, LinkInfo, Row
 from wirezip.floats import dtype_name
 
@@ -164,7 +164,7 @@ def _row(
         codec=outcome.entry.name,
         dtype=dtype_name(sample.values.dtype),
         data=sample.name,
-        note="; ".join(filter(None, (sample.note, f"timed: {outcome.entry.timed_call}"))),
+        note="; ".join(filter(None, (describe([sample]), f"timed: {outcome.entry.timed_call}"))),
         world_size=1,
         logical_bytes=num_bytes,
         raw_wire_bytes=num_bytes,

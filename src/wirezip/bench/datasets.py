@@ -2,11 +2,12 @@
 
 Ranks never share data: a gradient dataset has one tensor per rank, and of all other datasets each
 rank takes a part of its own. Where real tensors run out, derived copies follow (see
-`wirezip.bench.derive`) and the sample's note says so.
+`wirezip.bench.derive`) and every result row says so.
 """
 
 import functools
 import importlib.resources
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -52,12 +53,27 @@ class Sample:
     Attributes:
         name: Dataset name.
         values: Contiguous 1-D tensor.
-        note: What of it is not real, in words; empty when all of it is.
+        num_real: Elements that are real, not derived; None for generated data.
     """
 
     name: str
     values: torch.Tensor
-    note: str
+    num_real: int | None
+
+
+def describe(samples: Sequence[Sample]) -> str:
+    """Return what of some samples is not real, in words; empty when all of it is.
+
+    Args:
+        samples: Samples of one dataset, such as those of all ranks.
+    """
+    numel = sum(sample.values.numel() for sample in samples)
+    num_real = sum(sample.num_real or 0 for sample in samples)
+    if any(sample.num_real is None for sample in samples):
+        return "generated"
+    if num_real == numel:
+        return ""
+    return f"derived: {num_real} of {numel} elements are real, the rest permuted and rescaled copies"
 
 
 def names() -> list[str]:
@@ -133,7 +149,7 @@ def load(
         raise InputError(f"{num_bytes} bytes hold no element of {dtype_name(own_dtype)}")
     if name in GENERATORS:
         values = GENERATORS[name](numel, own_dtype, generator(seed, rank))
-        return Sample(name, values, f"generated, seed {seed}")
+        return Sample(name, values, None)
     return _real(name, numel, rank, seed)
 
 
@@ -172,10 +188,7 @@ def _real(name: str, numel: int, rank: int, seed: int) -> Sample:
         num_real += part.numel() if copy == 0 else 0
         if filled == numel:
             break
-    note = (
-        "" if num_real == numel else f"derived: {num_real} of {numel} elements are real, the rest permuted and rescaled"
-    )
-    return Sample(name, torch.cat(parts), note)
+    return Sample(name, torch.cat(parts), num_real)
 
 
 @functools.cache

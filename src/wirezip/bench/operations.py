@@ -44,6 +44,20 @@ class Route:
 PLAIN = Route("none", None, "plain")
 
 
+# Dtypes that gloo adds up; the fp8 types it refuses.
+_GLOO_SUMS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
+
+
+def has_plain(op: str, dtype: torch.dtype) -> bool:
+    """Return whether the plain backend carries out an operation on a dtype.
+
+    Args:
+        op: Operation.
+        dtype: Dtype of the tensor.
+    """
+    return op != AllReduce.name or dtype in _GLOO_SUMS
+
+
 def raw_route(op: str) -> Route:
     """Return the route that carries an operation through wirezip without compression.
 
@@ -170,7 +184,8 @@ class PointToPoint(Operation):
         if setup.world_size != 2:
             raise InputError(f"p2p takes 2 ranks, got {setup.world_size}")
         sample = datasets.load(setup.data, num_bytes=setup.num_bytes, dtype=setup.dtype, seed=setup.seed)
-        self.values, self.note = (sample.values if setup.rank == 0 else None), sample.note
+        self.values = sample.values if setup.rank == 0 else None
+        self.note = datasets.describe([sample])
         self.logical_bytes = sample.values.nbytes
         self._sent = sample.values
         self._received = torch.empty_like(sample.values)
@@ -223,7 +238,7 @@ class AllGather(Operation):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         parts = [_part(setup, rank, setup.world_size) for rank in range(setup.world_size)]
-        self.values, self.note = parts[setup.rank].values, parts[-1].note
+        self.values, self.note = parts[setup.rank].values, datasets.describe(parts)
         self._expected = torch.cat([part.values for part in parts])
         self.logical_bytes = self._expected.nbytes
         self._gathered = torch.empty_like(self._expected)
@@ -275,7 +290,7 @@ class AllReduce(Operation):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         parts = [_part(setup, rank, 1) for rank in range(setup.world_size)]
-        self.values, self.note = parts[setup.rank].values, parts[-1].note
+        self.values, self.note = parts[setup.rank].values, datasets.describe(parts)
         if not self.values.is_floating_point():
             raise InputError(f"bench all_reduce sums float tensors, got {self.values.dtype}")
         self._inputs = [part.values for part in parts]

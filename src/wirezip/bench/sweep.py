@@ -115,7 +115,7 @@ def run_cell(cell: Cell, rank: int, world_size: int) -> list[Row]:
 
 
 def all_routes(cell: Cell) -> list[Route]:
-    """Return the routes of a cell, the plain backend (where it can be paced) and the uncompressed one first.
+    """Return the routes of a cell, the plain backend (where it can serve) and the uncompressed one first.
 
     Args:
         cell: The cell.
