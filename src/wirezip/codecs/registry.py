@@ -37,7 +37,7 @@ def codec_class(name: str) -> type[Codec]:
         raise UnknownCodecError(f"unknown codec {name!r}; known: {', '.join(REGISTRY)}")
     module, _, attribute = REGISTRY[name].partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)  # type: ignore[no-any-return]
+        return getattr(importlib.import_module(module), attribute)
     except ImportError as missing:
         raise CodecUnavailableError(f"codec {name} is not available here: {missing}") from missing
 
@@ -55,7 +55,7 @@ def get(name: str, **options: Any) -> Codec:
         SettingsError: An option is unknown or its value is not legal.
     """
     cls = codec_class(name)
-    known = [field.name for field in dataclasses.fields(cls)]
+    known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
     for option in options:
         if option not in known:
             listed = ", ".join(known) or "none"
