@@ -1,0 +1,227 @@
+"""Words, residue planes and heads of one tile in Numba, shared by the tiled codecs.
+
+Shifts are constants and types narrow wherever speed counts, because LLVM turns such loops into
+full-width vector code and does a shift by a run-time amount in 64-bit lanes. `words` are the bit
+patterns of the tile; `masks` are those of its dtype, from `masks_of`. No loop here checks bounds:
+the directory has been checked before.
+"""
+
+import numba
+import numpy as np
+from numba.extending import overload
+
+from wirezip.codecs.tiles.layout import ALIGNMENT, CONSTANT_BLOCK_BYTES, REMAINDER_BIT, ROWS
+from wirezip.floats import FloatFormat
+
+jit = numba.njit(nogil=True, cache=True, error_model="numpy")
+inlined = numba.njit(inline="always", error_model="numpy")
+
+
+def masks_of(layout: FloatFormat) -> tuple[np.unsignedinteger, np.unsignedinteger]:
+    """Return the masks of the exponent and of the mantissa in a word, in the word's own type."""
+    kind = getattr(np, f"uint{layout.word_bits}")
+    mantissa = (1 << layout.mantissa_bits) - 1
+    return kind(((1 << layout.exponent_bits) - 1) << layout.mantissa_bits), kind(mantissa)
+
+
+def order_bits(word, masks):
+    """Return a word with its fields reordered to exponent, sign, mantissa."""
+    raise NotImplementedError("compiled code only")
+
+
+def restore_bits(ordered, masks):
+    """Undo `order_bits`."""
+    raise NotImplementedError("compiled code only")
+
+
+def head_shift(word):
+    """Return the bits of residue planes below the head, a constant of the word's type."""
+    raise NotImplementedError("compiled code only")
+
+
+@overload(order_bits, inline="always")
+def _order_bits(word, masks):
+    kind, top = getattr(np, f"uint{word.bitwidth}"), word.bitwidth - 1
+
+    def order(word, masks):
+        exponent, mantissa = masks
+        # Zero minus the sign bit selects the sign's new place without a shift by a run-time amount.
+        sign = kind(kind(0) - kind(word >> top)) & kind(mantissa + 1)
+        return kind(kind((word & exponent) << 1) | kind(word & mantissa) | sign)
+
+    return order
+
+
+@overload(restore_bits, inline="always")
+def _restore_bits(ordered, masks):
+    kind, top = getattr(np, f"uint{ordered.bitwidth}"), ordered.bitwidth - 1
+
+    def restore(ordered, masks):
+        exponent, mantissa = masks
+        sign = kind(kind((ordered & kind(mantissa + 1)) != 0) << top)
+        return kind(kind((ordered >> 1) & exponent) | kind(ordered & mantissa) | sign)
+
+    return restore
+
+
+@overload(head_shift, inline="always")
+def _head_shift(word):
+    shift = {8: 0, 16: 8, 32: 24, 64: 48}[word.bitwidth]
+    return lambda word: shift
+
+
+@inlined
+def aligned(num_bytes):
+    """Return `num_bytes` rounded up to the section alignment."""
+    return (num_bytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+
+
+@inlined
+def num_columns(numel):
+    """Return the columns that `numel` elements fill when dealt over the rows."""
+    return aligned((numel + ROWS - 1) // ROWS)
+
+
+@jit
+def varying_bits(words):
+    """Return the bits that are not the same in all words, in the word's type."""
+    first = words[0]
+    varying = words.dtype.type(0)
+    for i in range(len(words)):
+        varying |= words[i] ^ first
+    # The loop variable has been widened; the result must have the word's width to be reordered.
+    return words.dtype.type(varying)
+
+
+@jit
+def split_heads(words, masks, heads):
+    """Write the heads."""
+    for i in range(len(words)):
+        heads[i] = order_bits(words[i], masks) >> head_shift(words[i])
+
+
+@inlined
+def _split_bytes(words, masks, shift, out):
+    for i in range(len(words)):
+        out[i] = np.uint8(order_bits(words[i], masks) >> shift)
+
+
+@jit
+def split_plane(words, masks, plane, out):
+    """Write one residue byte plane."""
+    if plane == 0:
+        _split_bytes(words, masks, 0, out)
+    elif plane == 1:
+        _split_bytes(words, masks, 8, out)
+    elif plane == 2:
+        _split_bytes(words, masks, 16, out)
+    elif plane == 3:
+        _split_bytes(words, masks, 24, out)
+    elif plane == 4:
+        _split_bytes(words, masks, 32, out)
+    else:
+        _split_bytes(words, masks, 40, out)
+
+
+@inlined
+def _join_bytes(words, shift, octets):
+    for i in range(len(words)):
+        words[i] |= words.dtype.type(octets[i]) << shift
+
+
+@jit
+def join_plane(words, plane, octets):
+    """Put one residue byte plane into ordered words."""
+    if plane == 0:
+        _join_bytes(words, 0, octets)
+    elif plane == 1:
+        _join_bytes(words, 8, octets)
+    elif plane == 2:
+        _join_bytes(words, 16, octets)
+    elif plane == 3:
+        _join_bytes(words, 24, octets)
+    elif plane == 4:
+        _join_bytes(words, 32, octets)
+    else:
+        _join_bytes(words, 40, octets)
+
+
+@jit
+def split_residue(words, masks, mask, residue, start):
+    """Write the residue planes not in `mask` from `start`, zero-padded; returns where they end."""
+    n, room = len(words), aligned(len(words))
+    for plane in range(head_shift(words[0]) // 8):
+        if not mask >> plane & 1:
+            split_plane(words, masks, plane, residue[start : start + n])
+            residue[start + n : start + room] = 0
+            start += room
+    return start
+
+
+@jit
+def constant_mask(words, masks, remainder_bits):
+    """Return the `constant_planes` of a tile's entry, as it is when the tile is coded."""
+    varying = np.uint64(order_bits(varying_bits(words), masks))
+    shift, mask = head_shift(words[0]), 0
+    for plane in range(shift // 8):
+        if not varying >> np.uint64(8 * plane) & np.uint64(0xFF):
+            mask |= 1 << plane
+    if remainder_bits and not varying >> np.uint64(shift) & np.uint64((1 << remainder_bits) - 1):
+        mask |= 1 << REMAINDER_BIT
+    return mask
+
+
+@jit
+def write_constants(ordered, mask, remainder_bits, symbols):
+    """Write the constant block, if any plane is constant, from any ordered word; returns its end."""
+    if mask == 0:
+        return 0
+    symbols[:CONSTANT_BLOCK_BYTES] = 0
+    shift, first = head_shift(ordered), np.uint64(ordered)
+    for plane in range(shift // 8):
+        if mask >> plane & 1:
+            symbols[plane] = np.uint8(first >> np.uint64(8 * plane))
+    if mask >> REMAINDER_BIT & 1:
+        symbols[REMAINDER_BIT] = np.uint8(first >> np.uint64(shift) & np.uint64((1 << remainder_bits) - 1))
+    return CONSTANT_BLOCK_BYTES
+
+
+@jit
+def write_stored(ordered, heads, mask, symbols):
+    """Write the symbols of a stored tile; returns where they end, padding included."""
+    start = write_constants(ordered, mask, 0, symbols)
+    octets = heads.view(np.uint8)
+    end = start + len(octets)
+    symbols[start:end] = octets
+    padded = aligned(end)
+    symbols[end:padded] = 0
+    return padded
+
+
+@jit
+def read_stored(symbols, heads):
+    """Read the heads of a stored tile."""
+    octets = heads.view(np.uint8)
+    octets[:] = symbols[: len(octets)]
+
+
+@jit
+def join_words(words, masks, heads, planes, residue):
+    """Put heads and residue planes together as the original words.
+
+    `planes` is the mask of constant planes and the block with their values.
+    """
+    mask, block = planes
+    n, room, start = len(words), aligned(len(words)), 0
+    for i in range(n):
+        words[i] = words.dtype.type(heads[i]) << head_shift(words[0])
+    for plane in range(head_shift(words[0]) // 8):
+        if mask >> plane & 1:
+            constant = words.dtype.type(np.uint64(block[plane]) << np.uint64(8 * plane))
+            for i in range(n):
+                words[i] |= constant
+        else:
+            join_plane(words, plane, residue[start : start + n])
+            start += room
+    for i in range(n):
+        words[i] = restore_bits(words[i], masks)
