@@ -5,7 +5,8 @@ Arguments that recur:
 - `G`: constexpr `launch.Geometry`, the facts of dtype and body that a kernel is compiled for.
 - `words_ptr`: the tensor's words, or those of one tile, unsigned; `rows`: the ordered words of a
   tile as a tuple of 8 tensors of `G.columns`, zero past the tile's end.
-- `numel`, `columns`: elements and columns of one tile; constants where the tile is full.
+- `numel`, `columns`: elements and columns of one tile, `size` both; constants where it is full.
+- `column`: the columns that a call works on, `index` the elements.
 - `body_ptr`: the body, bytes, aligned to 16; `residue_ptr`, `symbols_ptr`: its sections.
 - `state_ptr`: int64: a ticket counter, the counter of `close_kernel`, then two words a tile:
   residue and symbol bytes, shifted left by 2, with one of the levels below.
@@ -56,6 +57,12 @@ def restore_bits(ordered, G: tl.constexpr):
 
 
 @triton.jit
+def known_aligned(offset):
+    """Return a multiple of 16 in a form that shows the compiler that it is one."""
+    return (offset >> 4) * ALIGNMENT
+
+
+@triton.jit
 def aligned(num_bytes):
     return (num_bytes + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
 
@@ -66,9 +73,7 @@ def columns_of(numel):
 
 
 @triton.jit
-def load_rows(words_ptr, numel, columns, G: tl.constexpr):
-    COLUMNS: tl.constexpr = G.columns
-    column = tl.arange(0, COLUMNS)
+def load_rows(words_ptr, column, numel, columns, G: tl.constexpr):
     rows = ()
     for row in tl.static_range(ROWS):
         index = row * columns + column
@@ -78,9 +83,8 @@ def load_rows(words_ptr, numel, columns, G: tl.constexpr):
 
 
 @triton.jit
-def store_rows(words_ptr, rows, numel, columns, G: tl.constexpr):
-    COLUMNS: tl.constexpr = G.columns
-    column = tl.arange(0, COLUMNS)
+def store_rows(words_ptr, rows, column, size, G: tl.constexpr):
+    numel, columns = size
     for row in tl.static_range(ROWS):
         index = row * columns + column
         tl.store(words_ptr + index, restore_bits(rows[row], G), mask=(column < columns) & (index < numel))
@@ -113,7 +117,7 @@ def find_constants(varying, G: tl.constexpr):
             beyond += differs << (16 * (PLANES - 3))
     near = tl.sum(counts, 0)
     far = tl.sum(beyond, 0) if PLANES + (REMAINDER > 0) > 3 else near
-    constant_planes = 0
+    constant_planes = (near & 0).to(tl.int32)
     for plane in tl.static_range(PLANES):
         count = (near >> (16 * (plane + 1))) if plane < 3 else (far >> (16 * (plane - 3)))
         constant_planes += ((count & 0xFFFF) == 0).to(tl.int32) << plane
@@ -134,9 +138,8 @@ def byte_planes(constant_planes, G: tl.constexpr):
 
 
 @triton.jit
-def store_residue(residue_ptr, rows, numel, columns, constant_planes, G: tl.constexpr):
-    COLUMNS: tl.constexpr = G.columns
-    column = tl.arange(0, COLUMNS)
+def store_residue(residue_ptr, rows, column, size, constant_planes, G: tl.constexpr):
+    numel, columns = size
     plane_bytes = aligned(numel)
     start = 0
     PLANES: tl.constexpr = G.residue_planes
@@ -152,26 +155,20 @@ def store_residue(residue_ptr, rows, numel, columns, constant_planes, G: tl.cons
 
 
 @triton.jit
-def load_residue(residue_ptr, block, numel, columns, constant_planes, WORD: tl.constexpr, G: tl.constexpr):
-    """Return the residue of a tile as rows; `block` is the first word of its constant block."""
-    COLUMNS: tl.constexpr = G.columns
-    column = tl.arange(0, COLUMNS)
+def load_residue(residue_ptr, index, inside, planes, WORD: tl.constexpr, G: tl.constexpr):
+    """Return the residue of the elements at `index`; `planes` are numel, constant_planes and their block."""
+    numel, constant_planes, block = planes
     plane_bytes = aligned(numel)
     PLANES: tl.constexpr = G.residue_planes
-    rows = ()
-    for row in tl.static_range(ROWS):
-        index = row * columns + column
-        start = 0
-        residue = tl.zeros([COLUMNS], WORD)
-        for plane in tl.static_range(PLANES):
-            varies = ((constant_planes >> plane) & 1) ^ 1
-            inside = (column < columns) & (index < numel) & (varies != 0)
-            octets = tl.load(residue_ptr + start + index, mask=inside, other=0).to(WORD)
-            octets |= (((block >> (8 * plane)) & 0xFF) * (1 - varies)).to(WORD)
-            residue |= octets << (8 * plane)
-            start += varies * plane_bytes
-        rows = rows + (residue,)
-    return rows
+    start = 0
+    residue = tl.zeros_like(index).to(WORD)
+    for plane in tl.static_range(PLANES):
+        varies = ((constant_planes >> plane) & 1) ^ 1
+        octets = tl.load(residue_ptr + start + index, mask=inside & (varies != 0), other=0).to(WORD)
+        octets |= (((block >> (8 * plane)) & 0xFF) * (1 - varies)).to(WORD)
+        residue |= octets << (8 * plane)
+        start += varies * plane_bytes
+    return residue
 
 
 @triton.jit
@@ -192,71 +189,83 @@ def store_constant_block(symbols_ptr, first, constant_planes, G: tl.constexpr):
 
 
 @triton.jit
-def store_plane(fields_ptr, fields, shift, columns, WIDTH: tl.constexpr):
+def store_plane(fields_ptr, fields, shift, column, columns, WIDTH: tl.constexpr):
     """Store bits `shift` to `shift + WIDTH - 1` of the fields as one bit plane."""
     packed = tl.zeros_like(fields[0])
     for row in tl.static_range(ROWS):
         packed |= ((fields[row] >> shift) & ((1 << WIDTH) - 1)) << (WIDTH * row)
     UNIT: tl.constexpr = tl.uint32 if WIDTH == 4 else (tl.uint16 if WIDTH == 2 else tl.uint8)
-    column = tl.arange(0, packed.shape[0])
     plane_ptr = fields_ptr.to(tl.pointer_type(UNIT))
     tl.store(plane_ptr + column, packed.to(UNIT), mask=column < columns)
 
 
 @triton.jit
-def store_fields(fields_ptr, fields, columns, NUM_BITS: tl.constexpr):
+def store_fields(fields_ptr, fields, column, columns, NUM_BITS: tl.constexpr):
     if NUM_BITS & 4:
-        store_plane(fields_ptr, fields, 0, columns, 4)
+        store_plane(fields_ptr, fields, 0, column, columns, 4)
     if NUM_BITS & 2:
-        store_plane(fields_ptr + (NUM_BITS & 4) * columns, fields, NUM_BITS & 4, columns, 2)
+        store_plane(fields_ptr + (NUM_BITS & 4) * columns, fields, NUM_BITS & 4, column, columns, 2)
     if NUM_BITS & 1:
-        store_plane(fields_ptr + (NUM_BITS & 6) * columns, fields, NUM_BITS & 6, columns, 1)
+        store_plane(fields_ptr + (NUM_BITS & 6) * columns, fields, NUM_BITS & 6, column, columns, 1)
 
 
 @triton.jit
-def load_plane(fields_ptr, columns, wanted, WIDTH: tl.constexpr, G: tl.constexpr):
-    """Return one bit plane as uint32, zero unless `wanted`."""
-    COLUMNS: tl.constexpr = G.columns
+def store_remainder(fields_ptr, rows, column, columns, G: tl.constexpr):
+    fields = ()
+    for row in tl.static_range(ROWS):
+        fields = fields + ((rows[row] >> (8 * G.residue_planes)).to(tl.uint32),)
+    store_fields(fields_ptr, fields, column, columns, G.remainder_bits)
+
+
+@triton.jit
+def load_plane(fields_ptr, column, wanted, WIDTH: tl.constexpr):
+    """Return columns of a bit plane as uint32, zero unless `wanted`."""
     UNIT: tl.constexpr = tl.uint32 if WIDTH == 4 else (tl.uint16 if WIDTH == 2 else tl.uint8)
-    column = tl.arange(0, COLUMNS)
-    plane_ptr = fields_ptr.to(tl.pointer_type(UNIT))
-    return tl.load(plane_ptr + column, mask=(column < columns) & wanted, other=0).to(tl.uint32)
+    return tl.load(fields_ptr.to(tl.pointer_type(UNIT)) + column, mask=wanted, other=0).to(tl.uint32)
 
 
 @triton.jit
-def load_fields(fields_ptr, columns, wanted, NUM_BITS: tl.constexpr, G: tl.constexpr):
-    """Return the bit fields of a tile as rows of uint32, zero unless `wanted`."""
-    COLUMNS: tl.constexpr = G.columns
+def load_planes(fields_ptr, column, columns, wanted, NUM_BITS: tl.constexpr):
+    """Return the planes of bit fields of `NUM_BITS`, those of 4, 2 and 1 bits that there are."""
     planes = ()
     if NUM_BITS & 4:
-        planes = planes + (load_plane(fields_ptr, columns, wanted, 4, G),)
+        planes = planes + (load_plane(fields_ptr, column, wanted, 4),)
     if NUM_BITS & 2:
-        planes = planes + (load_plane(fields_ptr + (NUM_BITS & 4) * columns, columns, wanted, 2, G),)
+        planes = planes + (load_plane(fields_ptr + (NUM_BITS & 4) * columns, column, wanted, 2),)
     if NUM_BITS & 1:
-        planes = planes + (load_plane(fields_ptr + (NUM_BITS & 6) * columns, columns, wanted, 1, G),)
-    rows = ()
-    for row in tl.static_range(ROWS):
-        field = tl.zeros([COLUMNS], tl.uint32)
-        if NUM_BITS & 4:
-            field |= (planes[0] >> (4 * row)) & 15
-        if NUM_BITS & 2:
-            field |= ((planes[(NUM_BITS & 4) // 4] >> (2 * row)) & 3) << (NUM_BITS & 4)
-        if NUM_BITS & 1:
-            field |= ((planes[(NUM_BITS & 4) // 4 + (NUM_BITS & 2) // 2] >> row) & 1) << (NUM_BITS & 6)
-        rows = rows + (field,)
-    return rows
+        planes = planes + (load_plane(fields_ptr + (NUM_BITS & 6) * columns, column, wanted, 1),)
+    return planes
 
 
 @triton.jit
-def store_heads(heads_ptr, rows, numel, columns, G: tl.constexpr):
+def field_of(planes, row, NUM_BITS: tl.constexpr):
+    """Return the bit fields of a row from `load_planes`, as uint32."""
+    field = tl.zeros_like(planes[0])
+    if NUM_BITS & 4:
+        field |= (planes[0] >> (4 * row)) & 15
+    if NUM_BITS & 2:
+        field |= ((planes[(NUM_BITS & 4) // 4] >> (2 * row)) & 3) << (NUM_BITS & 4)
+    if NUM_BITS & 1:
+        field |= ((planes[(NUM_BITS & 4) // 4 + (NUM_BITS & 2) // 2] >> row) & 1) << (NUM_BITS & 6)
+    return field
+
+
+@triton.jit
+def store_heads(heads_ptr, rows, column, size, G: tl.constexpr):
     """Store the heads of a tile as they are."""
-    COLUMNS: tl.constexpr = G.columns
-    column = tl.arange(0, COLUMNS)
+    numel, columns = size
     HEAD: tl.constexpr = tl.uint16 if G.head_bytes == 2 else tl.uint8
     for row in tl.static_range(ROWS):
         index = row * columns + column
         head = (rows[row] >> (8 * G.residue_planes)).to(HEAD)
         tl.store(heads_ptr.to(tl.pointer_type(HEAD)) + index, head, mask=(column < columns) & (index < numel))
+
+
+@triton.jit
+def load_heads(heads_ptr, index, wanted, G: tl.constexpr):
+    """Return the heads of the elements at `index`, zero unless `wanted`."""
+    HEAD: tl.constexpr = tl.uint16 if G.head_bytes == 2 else tl.uint8
+    return tl.load(heads_ptr.to(tl.pointer_type(HEAD)) + index, mask=wanted, other=0)
 
 
 @triton.jit
@@ -336,7 +345,7 @@ def place_tile(state_ptr, tile, residue_bytes, symbol_bytes, G: tl.constexpr):
                 symbols_before += tl.sum(tl.where(needed, symbols >> 2, 0), 0)
                 end = tl.where(stop < LOOKBACK, 0, end - LOOKBACK)
         publish(state_ptr, tile, residue_before + residue_bytes, symbols_before + symbol_bytes, PREFIX)
-    return tl.multiple_of(residue_before, 16), tl.multiple_of(symbols_before, 16)
+    return known_aligned(residue_before), known_aligned(symbols_before)
 
 
 @triton.jit

@@ -37,18 +37,20 @@ class Geometry(NamedTuple):
     columns: int
     log2_stream: int
     prob_bits: int
+    scratch_bytes: int
     slotted: int
     residue_slot_bytes: int
     symbol_slot_bytes: int
     header_word: int
 
 
-def geometry_of(tiles: TileLayout, prob_bits: int = 0) -> Geometry:
+def geometry_of(tiles: TileLayout, prob_bits: int = 0, scratch_bytes: int = 0) -> Geometry:
     """Return what the kernels must know of a body.
 
     Args:
         tiles: Geometry of the body.
         prob_bits: Resolution of the probabilities, for codecs that have them.
+        scratch_bytes: Scratch memory of a program.
     """
     layout = tiles.layout
     return Geometry(
@@ -65,6 +67,7 @@ def geometry_of(tiles: TileLayout, prob_bits: int = 0) -> Geometry:
         columns=tiles.tile_elems // ROWS,
         log2_stream=tiles.log2_stream,
         prob_bits=prob_bits,
+        scratch_bytes=scratch_bytes,
         slotted=int(tiles.placement == "slotted"),
         residue_slot_bytes=tiles.residue_slot_bytes,
         symbol_slot_bytes=tiles.symbol_slot_bytes,

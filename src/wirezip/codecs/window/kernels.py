@@ -20,20 +20,23 @@ from wirezip.codecs.tiles.kernels import (
     aligned,
     byte_planes,
     columns_of,
+    field_of,
     find_constants,
+    known_aligned,
     load_entry,
-    load_fields,
+    load_heads,
     load_plane,
+    load_planes,
     load_residue,
     load_rows,
+    order_bits,
     outside,
     place_tile,
-    order_bits,
     store_constant_block,
     store_entry,
-    store_fields,
     store_heads,
     store_padding,
+    store_remainder,
     store_residue,
     store_rows,
 )
@@ -155,9 +158,9 @@ def encode_tile(words_ptr, tile, numel, columns, out, G: tl.constexpr):
     """
     COLUMNS: tl.constexpr = G.columns
     body_ptr, residue_ptr, symbols_ptr, state_ptr = out
-    rows = load_rows(words_ptr, numel, columns, G)
     first = order_bits(tl.load(words_ptr), G)
     column = tl.arange(0, COLUMNS)
+    rows = load_rows(words_ptr, column, numel, columns, G)
     varying = rows[0] & 0
     for row in tl.static_range(ROWS):
         inside = (column < columns) & (row * columns + column < numel)
@@ -190,15 +193,15 @@ def encode_tile(words_ptr, tile, numel, columns, out, G: tl.constexpr):
     residue_at, symbols_at = place_tile(state_ptr, tile, residue_bytes, aligned(end), G)
     fields = (tl.where(stored, 0, num_escapes), tl.where(stored, 0, base), tl.where(stored, STORED, width))
     store_entry(body_ptr, tile, (residue_at, symbols_at), fields + (constant_planes,))
-    store_residue(residue_ptr + residue_at, rows, numel, columns, constant_planes, G)
+    store_residue(residue_ptr + residue_at, rows, column, (numel, columns), constant_planes, G)
     target_ptr = symbols_ptr + symbols_at
     store_constant_block(target_ptr, first, constant_planes, G)
     if stored:
-        store_heads(target_ptr + heads_start, rows, numel, columns, G)
+        store_heads(target_ptr + heads_start, rows, column, (numel, columns), G)
     else:
         if G.remainder_bits > 0:
             if varies != 0:
-                store_remainder(target_ptr + block_bytes, rows, columns, G)
+                store_remainder(target_ptr + block_bytes, rows, column, columns, G)
         if coded:
             store_codes(target_ptr + codes_start, nibbles, width, columns)
             store_escapes(target_ptr + list_start, rows, escaped, before, G)
@@ -206,18 +209,10 @@ def encode_tile(words_ptr, tile, numel, columns, out, G: tl.constexpr):
 
 
 @triton.jit
-def store_remainder(fields_ptr, rows, columns, G: tl.constexpr):
-    fields = ()
-    for row in tl.static_range(ROWS):
-        fields = fields + ((rows[row] >> (8 * G.residue_planes)).to(tl.uint32),)
-    store_fields(fields_ptr, fields, columns, G.remainder_bits)
-
-
-@triton.jit
 def encode_kernel(words_ptr, body_ptr, state_ptr, numel, num_tiles, max_residue_bytes, G: tl.constexpr):
     tile = tl.atomic_add(state_ptr, 1)
     residue_ptr = body_ptr + HEADER_BYTES + aligned(tile * 0 + num_tiles * 24)
-    symbols_ptr = residue_ptr + tl.multiple_of(tile * 0 + max_residue_bytes, 16)
+    symbols_ptr = residue_ptr + known_aligned(tile * 0 + max_residue_bytes)
     out = (body_ptr, residue_ptr, symbols_ptr, state_ptr)
     left = numel - tile * G.tile_elems
     tile_ptr = words_ptr + tile * G.tile_elems
@@ -225,33 +220,23 @@ def encode_kernel(words_ptr, body_ptr, state_ptr, numel, num_tiles, max_residue_
         encode_tile(tile_ptr, tile, G.tile_elems, G.columns, out, G)
     else:
         partial = left.to(tl.int32)
-        encode_tile(tile_ptr, tile, partial, tl.multiple_of(columns_of(partial), 16), out, G)
+        encode_tile(tile_ptr, tile, partial, known_aligned(columns_of(partial)), out, G)
 
 
 @triton.jit
-def load_codes(codes_ptr, width, columns, G: tl.constexpr):
+def load_codes(codes_ptr, width, column, columns):
     """Return the codes of each column, of 0 to 4 bits, as 8 nibbles; codes of 0 bits are 0."""
     low = width & 2
-    pairs = load_plane(codes_ptr, columns, low != 0, 2, G)
+    inside = column < columns
+    pairs = load_plane(codes_ptr, column, inside & (low != 0), 2)
     pairs = (pairs | (pairs << 8)) & 0x00FF00FF
     pairs = (pairs | (pairs << 4)) & 0x0F0F0F0F
     pairs = (pairs | (pairs << 2)) & 0x33333333
-    bits = load_plane(codes_ptr + low * columns, columns, (width & 1) != 0, 1, G)
+    bits = load_plane(codes_ptr + low * columns, column, inside & ((width & 1) != 0), 1)
     bits = (bits | (bits << 12)) & 0x000F000F
     bits = (bits | (bits << 6)) & 0x03030303
     bits = (bits | (bits << 3)) & 0x11111111
-    return load_plane(codes_ptr, columns, width == 4, 4, G) | pairs | (bits << low)
-
-
-@triton.jit
-def load_heads(heads_ptr, row, numel, columns, wanted, G: tl.constexpr):
-    """Return the heads of one row, zero unless `wanted`."""
-    COLUMNS: tl.constexpr = G.columns
-    column = tl.arange(0, COLUMNS)
-    HEAD: tl.constexpr = tl.uint16 if G.head_bytes == 2 else tl.uint8
-    index = row * columns + column
-    inside = (column < columns) & (index < numel) & wanted
-    return tl.load(heads_ptr.to(tl.pointer_type(HEAD)) + index, mask=inside, other=0)
+    return load_plane(codes_ptr, column, inside & (width == 4), 4) | pairs | (bits << low)
 
 
 @triton.jit
@@ -260,7 +245,7 @@ def load_values(codes_ptr, fields, numel, columns, G: tl.constexpr):
     COLUMNS: tl.constexpr = G.columns
     column = tl.arange(0, COLUMNS)
     num_escapes, base, width = fields
-    nibbles = load_codes(codes_ptr, width, columns, G)
+    nibbles = load_codes(codes_ptr, width, column, columns)
     # No code reaches 16, so without codes nothing is an escape.
     escape = tl.where(width > 0, (1 << width) - 1, 16).to(tl.uint32)
     found = tl.zeros([COLUMNS], tl.int32)
@@ -312,7 +297,8 @@ def decode_tile(words_ptr, body_ptr, tile, numel, columns, sections, G: tl.const
     if not corrupt:
         residue_at, symbols_at, num_escapes, base, width, constant_planes = entry
         # Checked above.
-        source_ptr = symbols_ptr + tl.multiple_of(symbols_at.to(tl.int64), 16)
+        source_ptr = symbols_ptr + known_aligned(symbols_at.to(tl.int64))
+        residue_start = residue_ptr + known_aligned(residue_at.to(tl.int64))
         stored = width == STORED
         width = tl.where(stored, 0, width)
         has_block = constant_planes != 0
@@ -320,23 +306,25 @@ def decode_tile(words_ptr, body_ptr, tile, numel, columns, sections, G: tl.const
         source_ptr += tl.where(has_block, CONSTANT_BLOCK_BYTES, 0)
         varies = (((constant_planes >> REMAINDER_BIT) & 1) ^ 1) * (1 - stored.to(tl.int32))
         codes_ptr = source_ptr + varies * (G.remainder_bits * columns)
-        WORD: tl.constexpr = words_ptr.dtype.element_ty
-        residue = load_residue(
-            residue_ptr + tl.multiple_of(residue_at.to(tl.int64), 16), block, numel, columns, constant_planes, WORD, G
-        )
         values, num_codes = load_values(codes_ptr, (num_escapes, base, width), numel, columns, G)
+        WORD: tl.constexpr = words_ptr.dtype.element_ty
+        COLUMNS: tl.constexpr = G.columns
+        column = tl.arange(0, COLUMNS)
         if G.remainder_bits > 0:
-            remainders = load_fields(source_ptr, columns, varies != 0, G.remainder_bits, G)
+            planes = load_planes(source_ptr, column, columns, (column < columns) & (varies != 0), G.remainder_bits)
             fixed = ((block >> 56) & ((1 << G.remainder_bits) - 1)).to(tl.uint32)
         rows = ()
         for row in tl.static_range(ROWS):
-            heads = load_heads(source_ptr, row, numel, columns, stored, G)
+            index = row * columns + column
+            inside = (column < columns) & (index < numel)
+            heads = load_heads(source_ptr, index, stored & inside, G)
             above = values[row].to(WORD) << G.value_shift
             if G.remainder_bits > 0:
-                above |= (remainders[row] | fixed).to(WORD) << (8 * G.residue_planes)
+                above |= (field_of(planes, row, G.remainder_bits) | fixed).to(WORD) << (8 * G.residue_planes)
             above = tl.where(stored, heads.to(WORD) << (8 * G.residue_planes), above)
-            rows = rows + (residue[row] | above,)
-        store_rows(words_ptr, rows, numel, columns, G)
+            residue = load_residue(residue_start, index, inside, (numel, constant_planes, block), WORD, G)
+            rows = rows + (residue | above,)
+        store_rows(words_ptr, rows, column, (numel, columns), G)
         corrupt = num_codes != num_escapes
     return corrupt
 
@@ -344,7 +332,7 @@ def decode_tile(words_ptr, body_ptr, tile, numel, columns, sections, G: tl.const
 @triton.jit
 def decode_kernel(words_ptr, body_ptr, error_ptr, numel, num_tiles, section_bytes, G: tl.constexpr):
     tile = tl.program_id(0).to(tl.int64)
-    residue_bytes = tl.multiple_of(tile * 0 + section_bytes[0], 16)
+    residue_bytes = known_aligned(tile * 0 + section_bytes[0])
     symbol_bytes = tile * 0 + section_bytes[1]
     residue_ptr = body_ptr + HEADER_BYTES + aligned(tile * 0 + num_tiles * 24)
     sections = (residue_ptr, residue_ptr + residue_bytes, residue_bytes, symbol_bytes)
@@ -354,7 +342,7 @@ def decode_kernel(words_ptr, body_ptr, error_ptr, numel, num_tiles, section_byte
         corrupt = decode_tile(tile_ptr, body_ptr, tile, G.tile_elems, G.columns, sections, G)
     else:
         partial = left.to(tl.int32)
-        columns = tl.multiple_of(columns_of(partial), 16)
+        columns = known_aligned(columns_of(partial))
         corrupt = decode_tile(tile_ptr, body_ptr, tile, partial, columns, sections, G)
     if corrupt:
         tl.atomic_min(error_ptr, tile)
