@@ -20,6 +20,7 @@ from wirezip.codecs.tiles.layout import (
     TileLayout,
     check_log2,
     open_body,
+    read_header,
 )
 from wirezip.errors import CorruptFrameError, SettingsError
 from wirezip.floats import FLOAT_FORMATS, FloatFormat
@@ -101,6 +102,9 @@ class TiledCodec(Codec):
         """
         buffer = self.output_for(values, out)
         tiles = self.geometry(values.numel(), values.dtype)
+        module = self.module_for(values)
+        if module.__name__.endswith(f".{MODULES['triton']}"):
+            return buffer[: module.encode_body(values, tiles, buffer)]
         body = buffer.numpy()
         directory_end = HEADER_BYTES + tiles.num_tiles * ENTRY.itemsize
         start = tiles.sections_offset
@@ -110,9 +114,7 @@ class TiledCodec(Codec):
             residue=body[start:symbols_start],
             symbols=body[symbols_start : symbols_start + tiles.max_symbol_bytes],
         )
-        # Bytes between slots mean nothing, but a body must be the same bytes every time.
-        body[directory_end : tiles.max_body_bytes if tiles.placement == "slotted" else start] = 0
-        module = self.module_for(values)
+        body[directory_end:start] = 0
         residue_bytes, symbol_bytes = module.encode_tiles(as_words(values), tiles, sections)
         end = start + residue_bytes + symbol_bytes
         if start + residue_bytes != symbols_start:
@@ -125,9 +127,15 @@ class TiledCodec(Codec):
         layout = FLOAT_FORMATS.get(out.dtype)
         if layout is None:
             raise CorruptFrameError(f"codec {self.name} does not make bodies of {out.dtype}")
+        module = self.module_for(out)
+        if module.__name__.endswith(f".{MODULES['triton']}"):
+            header = body[:HEADER_BYTES].cpu().numpy()
+            tiles, section_bytes = read_header(header, body.numel(), layout, self.remainder_bits(layout), out.numel())
+            module.decode_body(tiles, section_bytes, body, out)
+            return
         tiles, sections = open_body(body.numpy(), layout, self.remainder_bits(layout), out.numel())
         self.check(tiles, sections)
-        self.module_for(out).decode_tiles(tiles, sections, as_words(out))
+        module.decode_tiles(tiles, sections, as_words(out))
 
     def module_for(self, values: torch.Tensor) -> ModuleType:
         """Return the module that serves a tensor."""

@@ -156,6 +156,39 @@ def check_log2(name: str, value: int, least: int, most: int) -> None:
         raise SettingsError(f"{name}={value!r}: expected a power of two from {1 << least} to {1 << most}")
 
 
+def read_header(
+    header: np.ndarray, body_bytes: int, layout: FloatFormat, remainder_bits: int, numel: int
+) -> tuple[TileLayout, tuple[int, int]]:
+    """Read the header of a body and return its geometry and the bytes of its two sections.
+
+    Args:
+        header: The first `HEADER_BYTES` bytes of the body, uint8; fewer where the body is shorter.
+        body_bytes: Bytes of the whole body.
+        layout: Format of the dtype expected.
+        remainder_bits: Remainder bits the codec uses for this dtype.
+        numel: Elements expected.
+
+    Raises:
+        CorruptFrameError: The header is not legal, or does not fit the body or `numel`.
+    """
+    if len(header) < HEADER_BYTES:
+        raise CorruptFrameError(f"a tiled body has at least {HEADER_BYTES} bytes, got {len(header)}")
+    log2_tile, log2_stream, placement, zero, zeros, num_tiles, residue_bytes, symbol_bytes = _HEADER.unpack(
+        header[:HEADER_BYTES].tobytes()
+    )
+    if not MIN_LOG2_TILE <= log2_tile <= MAX_LOG2_TILE or log2_stream > log2_tile or placement > 1 or zero or zeros:
+        raise CorruptFrameError(f"tiled body: tile 2**{log2_tile}, stream 2**{log2_stream}, placement {placement}")
+    tiles = TileLayout(layout, remainder_bits, numel, log2_tile, log2_stream, PLACEMENTS[placement])
+    if num_tiles != tiles.num_tiles:
+        raise CorruptFrameError(f"tiled body: {num_tiles} tiles declared, {numel} elements make {tiles.num_tiles}")
+    start = tiles.sections_offset
+    if start + residue_bytes + symbol_bytes != body_bytes or residue_bytes % ALIGNMENT:
+        raise CorruptFrameError(
+            f"tiled body: sections of {residue_bytes} and {symbol_bytes} bytes after {start} do not make {body_bytes}"
+        )
+    return tiles, (residue_bytes, symbol_bytes)
+
+
 def open_body(body: np.ndarray, layout: FloatFormat, remainder_bits: int, numel: int) -> tuple[TileLayout, Sections]:
     """Read the header of a body and return its geometry and sections.
 
@@ -168,22 +201,9 @@ def open_body(body: np.ndarray, layout: FloatFormat, remainder_bits: int, numel:
     Raises:
         CorruptFrameError: The header is not legal, or does not fit the body or `numel`.
     """
-    if len(body) < HEADER_BYTES:
-        raise CorruptFrameError(f"a tiled body has at least {HEADER_BYTES} bytes, got {len(body)}")
-    log2_tile, log2_stream, placement, zero, zeros, num_tiles, residue_bytes, symbol_bytes = _HEADER.unpack(
-        body[:HEADER_BYTES].tobytes()
-    )
-    if not MIN_LOG2_TILE <= log2_tile <= MAX_LOG2_TILE or log2_stream > log2_tile or placement > 1 or zero or zeros:
-        raise CorruptFrameError(f"tiled body: tile 2**{log2_tile}, stream 2**{log2_stream}, placement {placement}")
-    tiles = TileLayout(layout, remainder_bits, numel, log2_tile, log2_stream, PLACEMENTS[placement])
-    if num_tiles != tiles.num_tiles:
-        raise CorruptFrameError(f"tiled body: {num_tiles} tiles declared, {numel} elements make {tiles.num_tiles}")
+    tiles, (residue_bytes, _) = read_header(body[:HEADER_BYTES], len(body), layout, remainder_bits, numel)
     start = tiles.sections_offset
-    if start + residue_bytes + symbol_bytes != len(body):
-        raise CorruptFrameError(
-            f"tiled body: sections of {residue_bytes} and {symbol_bytes} bytes after {start} do not make {len(body)}"
-        )
-    entries = body[HEADER_BYTES : HEADER_BYTES + num_tiles * ENTRY.itemsize].view(ENTRY)
+    entries = body[HEADER_BYTES : HEADER_BYTES + tiles.num_tiles * ENTRY.itemsize].view(ENTRY)
     return tiles, Sections(entries, body[start : start + residue_bytes], body[start + residue_bytes :])
 
 
