@@ -370,6 +370,16 @@ def test_threads_that_share_a_tag_do_not_mix_messages():
     def both(comm):
         outs = [torch.zeros(50_000) for _ in range(8)]
 
+        def slowly(index, octets):
+            # Gives another thread the chance to put its header between this header and its body.
+            time.sleep(0.002)
+            return octets
+
+        if comm.rank == 0:
+            # Let the receivers all be there first.
+            time.sleep(0.1)
+            comm = FaultyCommunicator(comm, slowly)
+
         def talk(index):
             if comm.rank == 0:
                 send(comm, torch.full((50_000,), float(index)), 1, codec="zstd")
