@@ -55,7 +55,7 @@ def get(name: str, **options: Any) -> Codec:
         SettingsError: An option is unknown or its value is not legal.
     """
     cls = codec_class(name)
-    known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    known = [field.name for field in dataclasses.fields(cls)]
     for option in options:
         if option not in known:
             listed = ", ".join(known) or "none"

@@ -33,6 +33,9 @@ class General(Codec):
         """Return `values` as the array the library is given, without a copy."""
         return values.view(torch.uint8).numpy()
 
+    def check_body(self, octets: np.ndarray) -> None:
+        """Raise CorruptFrameError where the library would trust a body that it should not."""
+
     def supports(self, dtype: torch.dtype) -> bool:
         """Return whether a frame can carry `dtype`."""
         return dtype in WIRE_IDS
@@ -60,6 +63,7 @@ class General(Codec):
     def decode(self, body: torch.Tensor, out: torch.Tensor) -> None:
         """Decompress with the library; see `Codec.decode`."""
         target = self.as_array(out)
+        self.check_body(body.numpy())
         # The libraries report damage through exceptions of many types.
         try:
             decoded: Any = self.numcodec().decode(body.numpy(), out=target)
@@ -103,6 +107,12 @@ class Blosc(General):
     def numcodec(self) -> Numcodec:
         """Return the library's object."""
         return numcodecs.Blosc(cname=self.compressor, clevel=self.level, shuffle=numcodecs.Blosc.SHUFFLE)
+
+    def check_body(self, octets: np.ndarray) -> None:
+        """Check the size in the header, up to which numcodecs reads whatever the buffer's length."""
+        declared = int(octets[12:16].view("<u4")[0]) if len(octets) >= 16 else None
+        if declared != len(octets):
+            raise CorruptFrameError(f"codec blosc: the body declares {declared} bytes and has {len(octets)}")
 
     def as_array(self, values: torch.Tensor) -> np.ndarray:
         """Return `values` as words of its element size, which is the shuffle's step."""

@@ -133,13 +133,6 @@ def step_elements(step: int) -> np.ndarray:
     return group * tables.GROUP_ELEMS + np.arange(tables.NUM_LANES) * tables.LANE_RUN + turn
 
 
-def stream_order(numel: int) -> np.ndarray:
-    """Return the element indices of a stream in the order they are encoded."""
-    steps = range(-(-numel // tables.GROUP_ELEMS) * tables.LANE_RUN)
-    order = np.concatenate([step_elements(step) for step in steps])
-    return order[order < numel]
-
-
 def encode_tile(ordered: np.ndarray, tiles: TileLayout) -> common.Tile:
     """Encode the ordered words of one tile."""
     tile = common.split_residue(ordered, tiles)
@@ -151,21 +144,17 @@ def encode_tile(ordered: np.ndarray, tiles: TileLayout) -> common.Tile:
     symbols = to_symbols(values, tile.base, tiles)
     table = build_table(symbols, tile.width)
     symbols[table.frequencies[symbols] == 0] = tables.ESCAPE
-    coded, escaped = encode_streams(symbols, table, tiles)
+    escaped = np.flatnonzero(symbols == tables.ESCAPE)
     tile.num_escapes = len(escaped)
+    coded = encode_streams(symbols, table, tiles)
     coded += escaped.astype("<u2").tobytes() + values[escaped].astype(f"<u{tiles.value_bytes}").tobytes()
     return common.finish(tile, ordered, tiles, coded)
 
 
-def encode_streams(symbols: np.ndarray, table: Table, tiles: TileLayout) -> tuple[bytes, np.ndarray]:
-    """Return table, word counts, states and words of all streams, and the positions of the escapes."""
+def encode_streams(symbols: np.ndarray, table: Table, tiles: TileLayout) -> bytes:
+    """Return table, word counts, states and words of all streams."""
     length = 1 << tiles.log2_stream
-    streams, escaped = [], []
-    for first in range(0, len(symbols), length):
-        stream = symbols[first : first + length]
-        streams.append(encode_stream(stream, table))
-        order = stream_order(len(stream))
-        escaped.append(first + order[stream[order] == tables.ESCAPE])
+    streams = [encode_stream(symbols[first : first + length], table) for first in range(0, len(symbols), length)]
     frequencies = table.frequencies[: tables.NUM_SYMBOLS]
     present = frequencies > 0
     coded = np.packbits(present, bitorder="little").tobytes()
@@ -173,7 +162,7 @@ def encode_streams(symbols: np.ndarray, table: Table, tiles: TileLayout) -> tupl
     coded += np.array([len(words) for _, words in streams], "<u4").tobytes()
     coded += b"".join(states.tobytes() for states, _ in streams)
     coded += b"".join(words.tobytes() for _, words in streams)
-    return coded, np.concatenate(escaped)
+    return coded
 
 
 class _Reader:

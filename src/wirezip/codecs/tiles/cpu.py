@@ -106,21 +106,29 @@ def _split_bytes(words, masks, shift, out):
         out[i] = np.uint8(order_bits(words[i], masks) >> shift)
 
 
-@jit
 def split_plane(words, masks, plane, out):
     """Write one residue byte plane."""
-    if plane == 0:
+    raise NotImplementedError("compiled code only")
+
+
+@overload(split_plane)
+def _split_plane(words, masks, plane, out):
+    def split_1(words, masks, plane, out):
         _split_bytes(words, masks, 0, out)
-    elif plane == 1:
-        _split_bytes(words, masks, 8, out)
-    elif plane == 2:
-        _split_bytes(words, masks, 16, out)
-    elif plane == 3:
-        _split_bytes(words, masks, 24, out)
-    elif plane == 4:
-        _split_bytes(words, masks, 32, out)
-    else:
-        _split_bytes(words, masks, 40, out)
+
+    def split_3(words, masks, plane, out):
+        if plane == 0:
+            _split_bytes(words, masks, 0, out)
+        elif plane == 1:
+            _split_bytes(words, masks, 8, out)
+        else:
+            _split_bytes(words, masks, 16, out)
+
+    def split_6(words, masks, plane, out):
+        # In 64-bit lanes a shift by a run-time amount costs no width.
+        _split_bytes(words, masks, 8 * plane, out)
+
+    return {8: split_1, 16: split_1, 32: split_3, 64: split_6}[words.dtype.bitwidth]
 
 
 @inlined
@@ -129,21 +137,28 @@ def _join_bytes(words, shift, octets):
         words[i] |= words.dtype.type(octets[i]) << shift
 
 
-@jit
 def join_plane(words, plane, octets):
     """Put one residue byte plane into ordered words."""
-    if plane == 0:
+    raise NotImplementedError("compiled code only")
+
+
+@overload(join_plane)
+def _join_plane(words, plane, octets):
+    def join_1(words, plane, octets):
         _join_bytes(words, 0, octets)
-    elif plane == 1:
-        _join_bytes(words, 8, octets)
-    elif plane == 2:
-        _join_bytes(words, 16, octets)
-    elif plane == 3:
-        _join_bytes(words, 24, octets)
-    elif plane == 4:
-        _join_bytes(words, 32, octets)
-    else:
-        _join_bytes(words, 40, octets)
+
+    def join_3(words, plane, octets):
+        if plane == 0:
+            _join_bytes(words, 0, octets)
+        elif plane == 1:
+            _join_bytes(words, 8, octets)
+        else:
+            _join_bytes(words, 16, octets)
+
+    def join_6(words, plane, octets):
+        _join_bytes(words, 8 * plane, octets)
+
+    return {8: join_1, 16: join_1, 32: join_3, 64: join_6}[words.dtype.bitwidth]
 
 
 @jit

@@ -20,12 +20,12 @@ def _pack_plane(fields, width, plane):
 
 
 @inlined
-def _unpack_plane(plane, width, shift, fields):
+def _unpack_plane(plane, width, fields):
     columns = len(plane)
     for row in range(ROWS):
         for column in range(columns):
             field = (plane[column] >> (width * row)) & ((1 << width) - 1)
-            fields[row * columns + column] |= np.uint8(field << shift)
+            fields[row * columns + column] = np.uint8(fields[row * columns + column] << width) | np.uint8(field)
 
 
 @inlined
@@ -60,33 +60,23 @@ def pack_fields(fields, num_bits, symbols, start):
 
 @jit
 def unpack_fields(symbols, start, num_bits, fields):
-    """Undo `pack_fields` into `fields`; returns where the packed bytes end."""
+    """Undo `pack_fields` into `fields`; returns where the packed bytes end.
+
+    Planes are taken from the high bits down, so that every shift is a constant.
+    """
     columns = len(fields) // ROWS
+    end = start + num_bits * columns
+    stop = end
     fields[:] = 0
-    if num_bits & 4:
-        end = start + 4 * columns
-        _unpack_plane(symbols[start:end].view(np.uint32), 4, 0, fields)
-        start = end
-    if num_bits & 2:
-        end = start + 2 * columns
-        if num_bits & 4:
-            _unpack_plane(symbols[start:end].view(np.uint16), 2, 4, fields)
-        else:
-            _unpack_plane(symbols[start:end].view(np.uint16), 2, 0, fields)
-        start = end
     if num_bits & 1:
-        end = start + columns
-        plane = symbols[start:end]
-        if num_bits == 1:
-            _unpack_plane(plane, 1, 0, fields)
-        elif num_bits == 3:
-            _unpack_plane(plane, 1, 2, fields)
-        elif num_bits == 5:
-            _unpack_plane(plane, 1, 4, fields)
-        else:
-            _unpack_plane(plane, 1, 6, fields)
-        start = end
-    return start
+        _unpack_plane(symbols[stop - columns : stop], 1, fields)
+        stop -= columns
+    if num_bits & 2:
+        _unpack_plane(symbols[stop - 2 * columns : stop].view(np.uint16), 2, fields)
+        stop -= 2 * columns
+    if num_bits & 4:
+        _unpack_plane(symbols[stop - 4 * columns : stop].view(np.uint32), 4, fields)
+    return end
 
 
 @jit

@@ -7,6 +7,7 @@ import numpy as np
 from wirezip.codecs.tiles import cpu as common
 from wirezip.codecs.tiles import cpu_fields, layout
 from wirezip.codecs.tiles.cpu import aligned, jit, num_columns
+from wirezip.codecs.tiles.cpu_body import geometry_of
 from wirezip.codecs.tiles.layout import CONSTANT_BLOCK_BYTES, REMAINDER_BIT, ROWS, STORED, Sections, TileLayout
 from wirezip.codecs.window.reference import MAX_WIDTH, MIN_SAMPLE_COLUMNS, SAMPLE_STEP
 from wirezip.errors import CorruptFrameError
@@ -119,16 +120,6 @@ class Scratch(NamedTuple):
     counts: np.ndarray
 
 
-class Geometry(NamedTuple):
-    """What the compiled loops know of a body; the slots are 0 where tiles are packed."""
-
-    tile_elems: int
-    value_bits: int
-    remainder_bits: int
-    residue_slot_bytes: int
-    symbol_slot_bytes: int
-
-
 def make_scratch(tiles: TileLayout) -> Scratch:
     """Return scratch for the tiles of a body."""
     kind = np.dtype(f"u{tiles.layout.head_bytes}")
@@ -139,18 +130,6 @@ def make_scratch(tiles: TileLayout) -> Scratch:
         fields=np.empty(ROWS * columns, np.uint8),
         marks=np.empty(columns, np.uint8),
         counts=np.empty((4, 1 << tiles.value_bits), np.int32),
-    )
-
-
-def geometry_of(tiles: TileLayout) -> Geometry:
-    """Return the geometry of a body for the compiled loops."""
-    slotted = tiles.placement == "slotted"
-    return Geometry(
-        tiles.tile_elems,
-        tiles.value_bits,
-        tiles.remainder_bits,
-        tiles.residue_slot_bytes if slotted else 0,
-        tiles.symbol_slot_bytes if slotted else 0,
     )
 
 

@@ -1,0 +1,65 @@
+"""`wirezip codecs` and `wirezip doctor`."""
+
+import dataclasses
+import json
+from typing import Annotated
+
+import typer
+
+from wirezip.cli.table import bytes_text, printable, table
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def codecs(*, as_json: Json = False) -> None:
+    """List the codecs: what is available here, and why not, for the rest."""
+    from wirezip.doctor import list_codecs
+
+    entries = list_codecs()
+    if as_json:
+        typer.echo(json.dumps([dataclasses.asdict(entry) for entry in entries], indent=2))
+        return
+    rows = [
+        (
+            entry.name,
+            "yes" if entry.lossless else "no",
+            _dtypes_text(entry.dtypes),
+            " ".join(entry.implementations) or "-",
+            " ".join(f"{name}={value}" for name, value in entry.options.items()) or "-",
+        )
+        for entry in entries
+        if entry.available
+    ]
+    typer.echo(table(("codec", "lossless", "dtypes", "implementations", "options"), rows))
+    missing = [entry for entry in entries if not entry.available]
+    if missing:
+        typer.echo("\nnot available here:")
+        for entry in missing:
+            typer.echo(f"  {entry.name}: {printable(entry.reason or '')}")
+
+
+def doctor(*, as_json: Json = False) -> None:
+    """Show machine, devices, versions and settings, what will be used, and what is wrong."""
+    from wirezip.doctor import examine
+
+    report = examine()
+    if as_json:
+        typer.echo(json.dumps(dataclasses.asdict(report), indent=2, default=str))
+    else:
+        for title, facts in report.sections.items():
+            typer.echo(f"{title}{'' if facts else ': none'}")
+            for name, value in facts.items():
+                typer.echo(f"  {name:<24} {_value_text(name, value)}")
+        for problem in report.problems:
+            typer.echo(f"\nproblem: {printable(problem.what)}\n remedy: {printable(problem.remedy)}")
+        typer.echo("" if report.problems else "\nno problems found")
+    if report.problems:
+        raise typer.Exit(1)
+
+
+def _value_text(name: str, value: object) -> str:
+    return bytes_text(value) if name.endswith("_bytes") and isinstance(value, int) else printable(str(value))
+
+
+def _dtypes_text(dtypes: tuple[str, ...]) -> str:
+    return " ".join(dtypes) if len(dtypes) <= 8 else f"all {len(dtypes)} that a frame carries"
