@@ -18,7 +18,8 @@ from wirezip.transfer.message import HEADER_BYTES
 
 @pytest.fixture(autouse=True)
 def timeout(monkeypatch):
-    monkeypatch.setenv("WIREZIP_TIMEOUT_S", "20")
+    # A rank may have to wait while its peer compiles a codec for the first time.
+    monkeypatch.setenv("WIREZIP_TIMEOUT_S", "240")
 
 
 @pytest.fixture(params=names())

@@ -31,7 +31,8 @@ OTHERS = [dtype for dtype in WIRE_IDS if dtype not in FLOAT_FORMATS]
 
 @pytest.fixture(autouse=True)
 def timeout(monkeypatch):
-    monkeypatch.setenv("WIREZIP_TIMEOUT_S", "20")
+    # A rank may have to wait while its peer compiles a codec for the first time.
+    monkeypatch.setenv("WIREZIP_TIMEOUT_S", "240")
 
 
 def bits_of(tensor):
@@ -369,6 +370,16 @@ def test_tags_may_be_received_in_another_order():
 def test_threads_that_share_a_tag_do_not_mix_messages():
     def both(comm):
         outs = [torch.zeros(50_000) for _ in range(8)]
+
+        def slowly(index, octets):
+            # Gives another thread the chance to put its header between this header and its body.
+            time.sleep(0.002)
+            return octets
+
+        if comm.rank == 0:
+            # Let the receivers all be there first.
+            time.sleep(0.1)
+            comm = FaultyCommunicator(comm, slowly)
 
         def talk(index):
             if comm.rank == 0:
