@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from test_rows import row  # noqa: F401
 
 from wirezip.bench import tables
 from wirezip.bench.rows import LinkInfo
@@ -20,17 +19,17 @@ from wirezip.bench.rows import LinkInfo
         (1.42, None, "pays 1.42x"),
     ],
 )
-def test_verdict_needs_a_sure_difference(row, gain, interval, text):  # noqa: F811
+def test_verdict_needs_a_sure_difference(row, gain, interval, text):
     assert tables.verdict(replace(row, codec_gain=gain, codec_gain_ci95=interval)) == text
 
 
-def test_verdict_of_what_is_not_compressed(row):  # noqa: F811
+def test_verdict_of_what_is_not_compressed(row):
     assert tables.verdict(replace(row, codec="none", codec_gain=1.0)) == "reference"
     assert tables.verdict(replace(row, codec="raw", codec_gain=0.5)) == ""
     assert tables.verdict(replace(row, served_by="raw/encode_send")) == "went raw"
 
 
-def test_summary_has_a_line_per_link_by_geometric_mean(row):  # noqa: F811
+def test_summary_has_a_line_per_link_by_geometric_mean(row):
     slow = LinkInfo("emulated:1Gbit", True, 1.0)
     rows = [replace(row, codec_gain=0.5, codec_gain_ci95=(0.4, 0.6))]
     rows += [replace(row, link=slow, codec_gain=gain, codec_gain_ci95=(gain, gain)) for gain in (1.0, 4.0)]
@@ -41,6 +40,6 @@ def test_summary_has_a_line_per_link_by_geometric_mean(row):  # noqa: F811
     assert "pays in 1 of 2 cases" in second
 
 
-def test_summary_leaves_out_what_went_raw(row):  # noqa: F811
+def test_summary_leaves_out_what_went_raw(row):
     (line,) = tables.summary_lines([replace(row, served_by="raw/encode_send")])
     assert line == "On the bare loopback no codec made the data smaller."

@@ -106,7 +106,11 @@ def run_cell(cell: Cell, rank: int, world_size: int) -> list[Row]:
     by_route = _gather(reports, world_size)
     if rank != 0:
         return []
-    context = Context(
+    return assemble(_context(cell, operation, world_size), routes, by_route)
+
+
+def _context(cell: Cell, operation: Operation, world_size: int) -> Context:
+    return Context(
         op=cell.op,
         data=cell.data,
         note=operation.note,
@@ -117,7 +121,6 @@ def run_cell(cell: Cell, rank: int, world_size: int) -> list[Row]:
         link=cell.link,
         warmup_iters=cell.num_warmup,
     )
-    return assemble(context, routes, by_route)
 
 
 def _gather(reports: list[RankReport], world_size: int) -> list[list[RankReport]]:
