@@ -63,7 +63,16 @@ def codec(
     from wirezip.bench.options import Sizes
 
     sizes = commands.codec_sizes(num_bytes, Sizes(min_bytes, max_bytes, factor, step_bytes))
-    request = commands.CodecRequest(codec, data, dtype, sizes, iters, warmup, seed, commands.peer_names(peers))
+    request = commands.CodecRequest(
+        codecs=codec,
+        data=data,
+        dtype=dtype,
+        sizes=sizes,
+        num_iters=iters,
+        num_warmup=warmup,
+        seed=seed,
+        peers=commands.peer_names(peers),
+    )
     commands.codec(request, commands.Output(json, csv))
 
 

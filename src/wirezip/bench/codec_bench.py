@@ -18,6 +18,8 @@ from wirezip.floats import dtype_name
 MEMORY = LinkInfo("memory", emulated=False, rate_gbit_s=None)
 # More processor time than this per wall time means that a library used further threads.
 MAX_CORES_USED = 1.15
+# And less means that other work had part of the core.
+MIN_CORES_USED = 0.9
 
 
 @dataclass(frozen=True)

@@ -211,6 +211,11 @@ def _print_codec_notes(run: codec_bench.CodecRun) -> None:
         out.print("~ the median is known to no better than 10 %.", style="dim")
     if run.cores_used > codec_bench.MAX_CORES_USED:
         out.print(f"{run.cores_used:.2f} cores were busy: a library used further threads.", style="yellow")
+    if run.cores_used < codec_bench.MIN_CORES_USED:
+        share = f"{run.cores_used:.2f} of a core"
+        out.print(
+            f"Only {share} was left by other work on this machine: on an idle one all are faster.", style="yellow"
+        )
 
 
 def operation(request: Request, output: Output) -> None:

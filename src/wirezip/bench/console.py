@@ -14,8 +14,8 @@ _LEAST_WIDTH = 110
 def console() -> Console:
     """Return the console that results are printed to."""
     if not sys.stdout.isatty():
-        return Console(width=_LEAST_WIDTH, color_system=None)
-    return Console(width=max(_LEAST_WIDTH, Console().width))
+        return Console(width=_LEAST_WIDTH, color_system=None, highlight=False, markup=False)
+    return Console(width=max(_LEAST_WIDTH, Console().width), highlight=False, markup=False)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ The ranks meet through a file, so no port is taken. A rank that raises or dies e
 with its own error text; the others are terminated.
 """
 
+import contextlib
 import multiprocessing
 import os
 import sys
@@ -31,7 +32,8 @@ def stream_results(world_size: int, function: RankFunction) -> Iterator[Any]:
     """Run a function on local ranks and yield what rank 0 yields, as it comes.
 
     1. Fork one process per rank; each joins a gloo group and limits torch to one thread.
-    2. Every rank iterates over `function(rank, world_size)`; rank 0's items come back.
+    2. Every rank iterates over `function(rank, world_size)`; rank 0's items come back. A rank that is
+       done waits for the others.
     3. At the end, or when the caller stops early, no process is left.
 
     Args:
@@ -51,13 +53,13 @@ def stream_results(world_size: int, function: RankFunction) -> Iterator[Any]:
         processes: dict[int, ForkProcess] = {}
         try:
             for rank in range(world_size):
-                receiver, sender = context.Pipe(duplex=False)
-                arguments = (function, rank, world_size, f"{folder}/store", sender)
+                ours, theirs = context.Pipe()
+                arguments = (function, rank, world_size, f"{folder}/store", theirs)
                 process = context.Process(target=_rank_main, args=arguments, daemon=True)
                 process.start()
                 # With our copy closed, the pipe ends when the rank does.
-                sender.close()
-                pipes[rank], processes[rank] = receiver, process
+                theirs.close()
+                pipes[rank], processes[rank] = ours, process
             yield from _collect(pipes, processes)
         finally:
             for process in processes.values():
@@ -95,6 +97,10 @@ def _collect(pipes: dict[int, Connection], processes: dict[int, ForkProcess]) ->
                 failures.append(_rebuild(rank, *content))
     if failures:
         raise min(failures, key=lambda failure: failure[0])[1]
+    for pipe in pipes.values():
+        # A rank that has died since has sent all it had.
+        with contextlib.suppress(OSError):
+            pipe.send(_DONE)
 
 
 def _death(rank: int, process: ForkProcess) -> WirezipError:
@@ -126,6 +132,9 @@ def _rank_main(function: RankFunction, rank: int, world_size: int, store: str, p
             if rank == 0:
                 pipe.send((_RESULT, item))
         pipe.send((_DONE, None))
+        # A rank that left now could take its connections from under one that is not done.
+        with contextlib.suppress(EOFError):
+            pipe.recv()
     except BaseException as reason:
         code = 1
         trace = traceback.format_exc()

@@ -33,12 +33,12 @@ def plot_bandwidth(rows: Sequence[Row], path: Path, title: str) -> None:
     compressed = dict.fromkeys(codec_label(row) for row in rows if row.codec not in _UNCOMPRESSED)
     colours = dict(zip(compressed, _COLOURS * len(labels), strict=False))
     # A figure of its own, so that no global state of pyplot is touched.
-    figure = Figure(figsize=(11, 1.2 + 3.6 * len(links)), layout="constrained")
+    figure = Figure(figsize=(12, 1.2 + 3.6 * len(links)), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=13, fontweight="bold")
     for panel, link in zip(figure.subplots(len(links), 1, squeeze=False)[:, 0], links, strict=True):
         _draw_panel(panel, [row for row in rows if row.link == link], colours)
-        rate = "" if link.rate_gbit_s is None else f" = {link.rate_gbit_s / 8:g} GB/s"
+        rate = "" if link.rate_gbit_s is None else f": {link.rate_gbit_s / 8:g} GB/s out of each rank"
         panel.set_title(sentence_case(describe_link(link)) + rate, loc="left", fontsize=11)
     try:
         figure.savefig(path, dpi=150)
@@ -62,7 +62,7 @@ def _draw_panel(panel: Any, rows: Sequence[Row], colours: dict[str, str]) -> Non
     panel.set_xticks(range(len(cells)), [f"{op}\n{data}\n{size / 1e6:.2g} MB" for op, data, size in cells], fontsize=9)
     panel.set_xlim(-0.6, len(cells) - 0.4)
     panel.set_ylabel("effective bandwidth\n(GB/s of original bytes)")
-    panel.set_ylim(0, panel.get_ylim()[1] * 1.12)
+    panel.set_ylim(0, panel.get_ylim()[1] * 1.15)
     panel.grid(axis="y", alpha=0.3)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
@@ -97,7 +97,9 @@ def _draw_bar(panel: Any, row: Row, x: float, width: float, colours: dict[str, s
             (0, 4),
             textcoords="offset points",
             ha="center",
-            fontsize=7,
+            va="bottom",
+            fontsize=7.5,
+            rotation=90,
             # A patch of background, because the reference line may run behind the figure.
             bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.85},
             zorder=5,

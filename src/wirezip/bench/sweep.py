@@ -103,15 +103,33 @@ def run_cell(cell: Cell, rank: int, world_size: int) -> list[Row]:
         )
         for route, timing, error in zip(routes, timings, errors, strict=True)
     ]
-    gathered: list[list[RankReport]] = [[] for _ in range(world_size)]
-    dist.all_gather_object(gathered, reports)
+    by_route = _gather(reports, world_size)
     if rank != 0:
         return []
-    context = Context(
-        cell.op, cell.data, operation.note, operation.sample_dtype, world_size, operation.logical_bytes,
-        operation.plain_name, cell.link, cell.num_warmup,
-    )  # fmt: skip
-    return assemble(context, routes, [list(ranks) for ranks in zip(*gathered, strict=True)])
+    return assemble(_context(cell, operation, world_size), routes, by_route)
+
+
+def _context(cell: Cell, operation: Operation, world_size: int) -> Context:
+    return Context(
+        op=cell.op,
+        data=cell.data,
+        note=operation.note,
+        dtype=operation.sample_dtype,
+        world_size=world_size,
+        logical_bytes=operation.logical_bytes,
+        plain_name=operation.plain_name,
+        link=cell.link,
+        warmup_iters=cell.num_warmup,
+    )
+
+
+def _gather(reports: list[RankReport], world_size: int) -> list[list[RankReport]]:
+    """Return, for each route, the reports of all ranks."""
+    import torch.distributed as dist
+
+    gathered: list[list[RankReport]] = [[] for _ in range(world_size)]
+    dist.all_gather_object(gathered, reports)
+    return [list(ranks) for ranks in zip(*gathered, strict=True)]
 
 
 def all_routes(cell: Cell) -> list[Route]:
