@@ -63,8 +63,8 @@ TABLE_BYTES = tl.constexpr((256 + 16) * 8)
 DECODER_BYTES = tl.constexpr((4096 + 512) * 4)
 FIELD = tl.constexpr((1 << 12) - 1)
 # Columns of the loops over a whole tile, elements of those over its sample and its escapes.
-CHUNK_COLUMNS = tl.constexpr(512)
-CHUNK_ELEMS = tl.constexpr(4096)
+CHUNK_COLUMNS = tl.constexpr(256)
+CHUNK_ELEMS = tl.constexpr(2048)
 
 
 @triton.jit

@@ -114,7 +114,8 @@ class TiledCodec(Codec):
             residue=body[start:symbols_start],
             symbols=body[symbols_start : symbols_start + tiles.max_symbol_bytes],
         )
-        body[directory_end:start] = 0
+        # Bytes between slots mean nothing, but a body must be the same bytes every time.
+        body[directory_end : tiles.max_body_bytes if tiles.placement == "slotted" else start] = 0
         residue_bytes, symbol_bytes = module.encode_tiles(as_words(values), tiles, sections)
         end = start + residue_bytes + symbol_bytes
         if start + residue_bytes != symbols_start:

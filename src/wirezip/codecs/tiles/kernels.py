@@ -83,11 +83,11 @@ def load_rows(words_ptr, column, numel, columns, G: tl.constexpr):
 
 
 @triton.jit
-def store_rows(words_ptr, rows, column, size, G: tl.constexpr):
+def store_rows(words_ptr, rows, column, size):
     numel, columns = size
     for row in tl.static_range(ROWS):
         index = row * columns + column
-        tl.store(words_ptr + index, restore_bits(rows[row], G), mask=(column < columns) & (index < numel))
+        tl.store(words_ptr + index, rows[row], mask=(column < columns) & (index < numel))
 
 
 @triton.jit

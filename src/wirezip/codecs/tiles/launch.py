@@ -131,6 +131,9 @@ def encode_body(
     target = body
     if body.data_ptr() % ALIGNMENT:
         target = torch.empty(tiles.max_body_bytes, dtype=torch.uint8, device=values.device)
+    if geometry.slotted:
+        # Bytes between slots mean nothing, but a body must be the same bytes every time.
+        target[tiles.sections_offset : tiles.max_body_bytes].zero_()
     state = torch.zeros(kernels.STATE_HEAD.value + 2 * tiles.num_tiles, dtype=torch.int64, device=values.device)
     moved = torch.zeros(
         tiles.max_symbol_bytes // kernels.CHUNK_BYTES.value + 1, dtype=torch.int32, device=values.device

@@ -32,6 +32,7 @@ from wirezip.codecs.tiles.kernels import (
     order_bits,
     outside,
     place_tile,
+    restore_bits,
     store_constant_block,
     store_entry,
     store_heads,
@@ -323,8 +324,12 @@ def decode_tile(words_ptr, body_ptr, tile, numel, columns, sections, G: tl.const
                 above |= (field_of(planes, row, G.remainder_bits) | fixed).to(WORD) << (8 * G.residue_planes)
             above = tl.where(stored, heads.to(WORD) << (8 * G.residue_planes), above)
             residue = load_residue(residue_start, index, inside, (numel, constant_planes, block), WORD, G)
-            rows = rows + (residue | above,)
-        store_rows(words_ptr, rows, column, (numel, columns), G)
+            rows = rows + (restore_bits(residue | above, G),)
+            # Rows of 8-byte words do not fit the registers; others are stored once all are loaded.
+            if G.head_bytes == 2:
+                tl.store(words_ptr + index, rows[row], mask=inside)
+        if G.head_bytes == 1:
+            store_rows(words_ptr, rows, column, (numel, columns))
         corrupt = num_codes != num_escapes
     return corrupt
 

@@ -1,0 +1,207 @@
+"""The Triton kernels equal the reference byte for byte; without a GPU they run in the interpreter."""
+
+import importlib
+import time
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from tile_data import Guarded, before_forbidden_page, mixed
+
+from wirezip import codecs
+from wirezip.codecs.tiles import kernels, launch
+from wirezip.errors import CodecUnavailableError, CorruptFrameError
+from wirezip.floats import FLOAT_FORMATS
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SMALL = {"window": {"tile_elems": 1024}, "rans": {"tile_elems": 2048, "stream_elems": 1024}}
+DTYPES = list(FLOAT_FORMATS)
+SHIPPED = (torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn)
+
+
+def octets(tensor):
+    return tensor.cpu().view(torch.uint8)
+
+
+def assert_equal(values, name, **options):
+    """Check that both implementations make the same bytes of `values`, and Triton the values of the bytes."""
+    reference = codecs.get(name, implementation="reference", **options)
+    compiled = codecs.get(name, implementation="triton", **options)
+    expected = reference.encode(values)
+    body = compiled.encode(values.to(DEVICE))
+    assert body.numel() == expected.numel()
+    wrong = (body.cpu() != expected).nonzero()
+    assert wrong.numel() == 0, f"{len(wrong)} bytes differ, the first at {int(wrong[0])}"
+    out = torch.empty_like(values, device=DEVICE)
+    out.view(torch.uint8).fill_(0xA5)
+    compiled.decode(expected.to(DEVICE), out)
+    wrong = (octets(out) != octets(values)).nonzero()
+    assert wrong.numel() == 0, f"{len(wrong)} decoded bytes differ, the first at {int(wrong[0])}"
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", SMALL)
+def test_every_kind_of_tile(name, dtype):
+    tile_elems = SMALL[name]["tile_elems"]
+    assert_equal(mixed(8 * tile_elems + 130, tile_elems, dtype), name, **SMALL[name])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", SMALL)
+def test_sizes(name, dtype):
+    tile_elems = SMALL[name]["tile_elems"]
+    for numel in (1, 7, 63, 1823, tile_elems - 1, tile_elems, tile_elems + 1):
+        assert_equal(mixed(numel, 1 << 16, dtype), name, **SMALL[name])
+
+
+@pytest.mark.parametrize("dtype", SHIPPED, ids=str)
+def test_window_at_its_default_tile(dtype):
+    assert_equal(mixed(2 * 8192 + 5, 8192, dtype, kinds=("normal", "sparse")), "window")
+
+
+@pytest.mark.parametrize("dtype", SHIPPED, ids=str)
+def test_rans_with_a_table_from_a_sample(dtype):
+    # The outliers are in groups that the sample leaves out, so they are escapes.
+    values = mixed(16384 + 900, 16384, dtype, kinds=("normal", "half_zero"))
+    values[200:16000:700] = 0.0
+    values.view(torch.uint8)[300 * dtype.itemsize : 330 * dtype.itemsize] = 0xFE
+    assert_equal(values, "rans", tile_elems=16384, stream_elems=1024)
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
+def test_slotted(name, dtype):
+    tile_elems = SMALL[name]["tile_elems"]
+    values = mixed(3 * tile_elems + 40, tile_elems, dtype, kinds=("normal", "zeros", "bits"))
+    assert_equal(values, name, placement="slotted", **SMALL[name])
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_buffers_off_the_alignment(name):
+    values = mixed(1823, 512, torch.float16)
+    codec = codecs.get(name, implementation="triton", **SMALL[name])
+    buffer = torch.empty(codec.max_encoded_bytes(1823, torch.float16) + 16, dtype=torch.uint8, device=DEVICE)
+    body = codec.encode(values.to(DEVICE), buffer[3:])
+    assert body.data_ptr() == buffer.data_ptr() + 3
+    assert torch.equal(body.cpu(), codecs.get(name, implementation="reference", **SMALL[name]).encode(values))
+    out = torch.empty(1824, dtype=torch.float16, device=DEVICE)[1:]
+    codec.decode(body, out)
+    assert torch.equal(octets(out), octets(values))
+
+
+def test_reports_speed(capsys):
+    values = torch.randn(4 * 8192).to(torch.bfloat16).to(DEVICE)
+    codec = codecs.get("window", implementation="triton")
+    started = time.perf_counter()
+    body = codec.encode(values)
+    encoded = time.perf_counter()
+    codec.decode(body, torch.empty_like(values))
+    decoded = time.perf_counter()
+    encode_rate = values.numel() / (encoded - started) / 1e6
+    decode_rate = values.numel() / (decoded - encoded) / 1e6
+    with capsys.disabled():
+        print(f"\nwindow kernels on {DEVICE}: encode {encode_rate:.3f}, decode {decode_rate:.3f} million elements/s")
+
+
+@triton.jit
+def place_kernel(state_ptr, found_ptr, tile, residue_bytes, symbol_bytes, G: tl.constexpr):
+    number = tl.load(state_ptr) * 0 + tile
+    residue_at, symbols_at = kernels.place_tile(state_ptr, number, number * 0 + residue_bytes, symbol_bytes, G)
+    tl.store(found_ptr, residue_at)
+    tl.store(found_ptr + 1, symbols_at)
+
+
+@pytest.mark.parametrize("nearest_prefix", [0, 7, 60, 68, 69])
+def test_look_back_adds_up_tiles_that_do_not_know_their_place(nearest_prefix):
+    tiles = codecs.get("window", tile_elems=1024).geometry(1 << 20, torch.bfloat16)
+    head, tile = kernels.STATE_HEAD.value, 70
+    sizes = torch.arange(tile * 2, dtype=torch.int64).reshape(tile, 2) * 16
+    sums = sizes.cumsum(0)
+    state = torch.zeros(head + 2 * (tile + 1), dtype=torch.int64)
+    state[head : head + 2 * tile] = (sizes * 4 + kernels.OWN.value).reshape(-1)
+    state[head + 2 * nearest_prefix :][:2] = sums[nearest_prefix] * 4 + kernels.PREFIX.value
+    state, found = state.to(DEVICE), torch.zeros(2, dtype=torch.int64, device=DEVICE)
+    place_kernel[(1,)](state, found, tile, 160, 320, G=launch.geometry_of(tiles))
+    assert found.tolist() == sums[-1].tolist()
+    assert state[-2:].tolist() == [(sums[-1, 0] + 160) * 4 + 2, (sums[-1, 1] + 320) * 4 + 2]
+
+
+@pytest.mark.parametrize("shift", [0, 16, 4096, kernels.CHUNK_BYTES.value, 40_000, 200_000])
+def test_symbols_move_up_in_place(shift):
+    tiles = codecs.get("window", tile_elems=1024).geometry(1024 * 301, torch.bfloat16)
+    head, symbol_bytes = kernels.STATE_HEAD.value, 100_000
+    residue_bytes = tiles.max_residue_bytes - shift
+    body = torch.randint(0, 256, (tiles.max_body_bytes,), dtype=torch.uint8)
+    start = tiles.sections_offset
+    expected = body.clone()
+    moved = expected[start + tiles.max_residue_bytes :][:symbol_bytes].clone()
+    expected[start + residue_bytes :][:symbol_bytes] = moved
+    state = torch.zeros(head + 2 * tiles.num_tiles, dtype=torch.int64)
+    state[-2:] = torch.tensor([residue_bytes * 4 + 2, symbol_bytes * 4 + 2])
+    flags = torch.zeros(tiles.max_symbol_bytes // kernels.CHUNK_BYTES.value + 1, dtype=torch.int32, device=DEVICE)
+    body = body.to(DEVICE)
+    sizes = (tiles.num_tiles, tiles.max_residue_bytes)
+    kernels.close_kernel[(4,)](body, state.to(DEVICE), flags, *sizes, G=launch.geometry_of(tiles))
+    assert bytes(body[:32].tolist()) == tiles.pack_header(residue_bytes, symbol_bytes)
+    assert not body[32 + 24 * tiles.num_tiles : start].any()
+    assert torch.equal(body[start:].cpu()[: residue_bytes + symbol_bytes], expected[start:][: residue_bytes + symbol_bytes])
+
+
+def mutations(body, num_tiles, generator):
+    """Yield copies of a body, each wrong in another way."""
+    extremes = (0xFF, 0x80, 0x01, 0x00)
+    for place in range(32, 32 + 24 * num_tiles, 4):
+        changed = body.clone()
+        changed[place] = extremes[place // 4 % 4]
+        yield changed
+    for _ in range(30):
+        changed = body.clone()
+        places = torch.randint(32, body.numel(), (1 + int(torch.randint(0, 4, (), generator=generator)),))
+        changed[places] = torch.randint(0, 256, places.shape, generator=generator, dtype=torch.uint8)
+        yield changed
+    for place in range(32 + 24 * num_tiles, min(body.numel(), 300), 9):
+        changed = body.clone()
+        changed[place : place + 4] = 0xFF
+        yield changed
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64], ids=str)
+def test_corrupt_bodies_touch_nothing_else(name, dtype, monkeypatch):
+    numel = 150 if name == "window" else 1000
+    values = mixed(numel, 1 << 16, dtype, kinds=("sparse" if name == "window" else "half_zero",))
+    codec = codecs.get(name, implementation="triton", **SMALL[name])
+    body = codecs.get(name, implementation="reference", **SMALL[name]).encode(values)
+    assert 0 < body[32 + 22] <= 12, "the tile must be coded"
+    scratches = []
+    if name == "rans":
+        module = importlib.import_module("wirezip.codecs.rans.gpu")
+        scratch_of = module.scratch_of
+
+        def guarded_scratch(tiles, geometry, device):
+            scratch, programs = scratch_of(tiles, geometry, device)
+            scratches.append(Guarded(scratch.numel(), device))
+            return scratches[-1].inner, programs
+
+        monkeypatch.setattr(module, "scratch_of", guarded_scratch)
+    refused = 0
+    for changed in mutations(body, 1, torch.Generator().manual_seed(1)):
+        source = before_forbidden_page(changed) if DEVICE == "cpu" else changed.to(DEVICE)
+        out = Guarded(values.numel() * dtype.itemsize, DEVICE)
+        try:
+            codec.decode(source, out.inner.view(dtype))
+        except CorruptFrameError:
+            refused += 1
+        assert out.intact()
+        assert torch.equal(source.cpu(), changed)
+        assert all(scratch.intact() for scratch in scratches)
+        scratches.clear()
+    assert refused > 5
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="the kernels are compiled here")
+def test_tensor_elsewhere_is_refused():
+    codec = codecs.get("window", implementation="triton")
+    with pytest.raises(CodecUnavailableError, match="cannot take a tensor on meta"):
+        codec.encode(torch.empty(8192, dtype=torch.bfloat16, device="meta"))
