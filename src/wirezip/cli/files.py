@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wirezip.cli.compilation import announced_compilation
 from wirezip.cli.signals import unwinding_on_sigterm
 from wirezip.cli.table import bytes_text, printable, ratio_text, table
 
@@ -35,7 +36,7 @@ def compress(
     from wirezip.floats import parse_dtype
 
     parsed = None if dtype is None else parse_dtype(dtype)
-    with unwinding_on_sigterm():
+    with announced_compilation(), unwinding_on_sigterm():
         info = compress_file(source, target, codec=codec, dtype=parsed, checksum=checksum, force=force)
     _print_done(source, target, info, as_json=as_json)
 
@@ -50,7 +51,7 @@ def decompress(
     """Restore a compressed file."""
     from wirezip.files import decompress_file
 
-    with unwinding_on_sigterm():
+    with announced_compilation(), unwinding_on_sigterm():
         info = decompress_file(source, target, force=force)
     _print_done(source, target, info, as_json=as_json)
 

@@ -17,6 +17,9 @@ REGISTRY: dict[str, str] = {
     "pcodec": "wirezip.codecs.general.codec:Pcodec",
 }
 
+# Extras of the distribution that bring what a codec needs.
+EXTRAS = {"zstd": "hpc", "lz4": "hpc", "blosc": "hpc", "pcodec": "hpc"}
+
 
 def names() -> list[str]:
     """Return the names of all known codecs, available here or not."""
@@ -39,7 +42,8 @@ def codec_class(name: str) -> type[Codec]:
     try:
         return getattr(importlib.import_module(module), attribute)
     except ImportError as missing:
-        raise CodecUnavailableError(f"codec {name} is not available here: {missing}") from missing
+        hint = f"; pip install 'wirezip[{EXTRAS[name]}]' brings it" if name in EXTRAS else ""
+        raise CodecUnavailableError(f"codec {name} is not available here: {missing}{hint}") from missing
 
 
 def get(name: str, **options: Any) -> Codec:
