@@ -16,7 +16,9 @@ from wirezip.floats import FLOAT_FORMATS
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SMALL = {"window": {"tile_elems": 1024}, "rans": {"tile_elems": 2048, "stream_elems": 1024}}
-DTYPES = list(FLOAT_FORMATS)
+# The layouts of these two are those of their namesakes, so a few sizes are enough.
+TWINS = (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+LAYOUTS = [dtype for dtype in FLOAT_FORMATS if dtype not in TWINS]
 SHIPPED = (torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn)
 
 
@@ -40,18 +42,19 @@ def assert_equal(values, name, **options):
     assert wrong.numel() == 0, f"{len(wrong)} decoded bytes differ, the first at {int(wrong[0])}"
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", LAYOUTS, ids=str)
 @pytest.mark.parametrize("name", SMALL)
 def test_every_kind_of_tile(name, dtype):
     tile_elems = SMALL[name]["tile_elems"]
     assert_equal(mixed(8 * tile_elems + 130, tile_elems, dtype), name, **SMALL[name])
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", FLOAT_FORMATS, ids=str)
 @pytest.mark.parametrize("name", SMALL)
 def test_sizes(name, dtype):
     tile_elems = SMALL[name]["tile_elems"]
-    for numel in (1, 7, 63, 1823, tile_elems - 1, tile_elems, tile_elems + 1):
+    sizes = (1, 7, 63, 1823, tile_elems - 1, tile_elems, tile_elems + 1)
+    for numel in (63, tile_elems + 1) if dtype in TWINS else sizes:
         assert_equal(mixed(numel, 1 << 16, dtype), name, **SMALL[name])
 
 
@@ -145,7 +148,9 @@ def test_symbols_move_up_in_place(shift):
     kernels.close_kernel[(4,)](body, state.to(DEVICE), flags, *sizes, G=launch.geometry_of(tiles))
     assert bytes(body[:32].tolist()) == tiles.pack_header(residue_bytes, symbol_bytes)
     assert not body[32 + 24 * tiles.num_tiles : start].any()
-    assert torch.equal(body[start:].cpu()[: residue_bytes + symbol_bytes], expected[start:][: residue_bytes + symbol_bytes])
+    assert torch.equal(
+        body[start:].cpu()[: residue_bytes + symbol_bytes], expected[start:][: residue_bytes + symbol_bytes]
+    )
 
 
 def mutations(body, num_tiles, generator):
@@ -155,12 +160,12 @@ def mutations(body, num_tiles, generator):
         changed = body.clone()
         changed[place] = extremes[place // 4 % 4]
         yield changed
-    for _ in range(30):
+    for _ in range(16):
         changed = body.clone()
         places = torch.randint(32, body.numel(), (1 + int(torch.randint(0, 4, (), generator=generator)),))
         changed[places] = torch.randint(0, 256, places.shape, generator=generator, dtype=torch.uint8)
         yield changed
-    for place in range(32 + 24 * num_tiles, min(body.numel(), 300), 9):
+    for place in range(32 + 24 * num_tiles, min(body.numel(), 300), 21):
         changed = body.clone()
         changed[place : place + 4] = 0xFF
         yield changed
@@ -169,7 +174,7 @@ def mutations(body, num_tiles, generator):
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64], ids=str)
 def test_corrupt_bodies_touch_nothing_else(name, dtype, monkeypatch):
-    numel = 150 if name == "window" else 1000
+    numel = 150 if name == "window" else 600
     values = mixed(numel, 1 << 16, dtype, kinds=("sparse" if name == "window" else "half_zero",))
     codec = codecs.get(name, implementation="triton", **SMALL[name])
     body = codecs.get(name, implementation="reference", **SMALL[name]).encode(values)

@@ -184,7 +184,6 @@ def fill_padding_of_codes(tensor):
     return seal(frame)
 
 
-@pytest.mark.xfail(strict=True, reason="the compiled decoders do not ignore bits of a constant remainder above R")
 @pytest.mark.parametrize(("codec", "dtype_name"), [("window", "float16"), ("window", "float64"), ("rans", "float64")])
 def test_package_ignores_padding_of_remainder(codec, dtype_name):
     frame = fill_padding_of_remainder(codec, dtype_name)
@@ -196,7 +195,6 @@ def test_ignores_padding_of_codes():
     assert decode(fill_padding_of_codes(tensor))[2] == to_bytes(tensor)
 
 
-@pytest.mark.xfail(strict=True, reason="the compiled decoder counts escape codes of places without an element")
 def test_package_ignores_padding_of_codes():
     tensor = make_tensor("normal", "bfloat16", 1000)
     assert decompress_or_none(fill_padding_of_codes(tensor)) == to_bytes(tensor)

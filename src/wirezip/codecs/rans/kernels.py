@@ -65,6 +65,7 @@ FIELD = tl.constexpr((1 << 12) - 1)
 # Columns of the loops over a whole tile, elements of those over its sample and its escapes.
 CHUNK_COLUMNS = tl.constexpr(256)
 CHUNK_ELEMS = tl.constexpr(2048)
+HALF_CHUNK_ELEMS = tl.constexpr(1024)
 
 
 @triton.jit
@@ -544,13 +545,13 @@ def decode_uncoded(words_ptr, source, base, stored, size, G: tl.constexpr):
     numel, columns = size
     start = numel & 0
     while start < numel:
-        index = known_aligned(start) + tl.arange(0, CHUNK_ELEMS)
+        index = known_aligned(start) + tl.arange(0, HALF_CHUNK_ELEMS)
         inside = index < numel
         heads = load_heads(source[1], index, inside & stored, G).to(WORD) << (8 * G.residue_planes)
         lower = load_lower(source, index, inside, size, WORD, G)
         value = base.to(WORD) << G.value_shift
         tl.store(words_ptr + index, restore_bits(lower | tl.where(stored, heads, value), G), mask=inside)
-        start += CHUNK_ELEMS
+        start += HALF_CHUNK_ELEMS
 
 
 @triton.jit

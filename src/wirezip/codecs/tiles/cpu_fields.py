@@ -100,6 +100,7 @@ def read_remainder(heads, remainder_bits, fields, symbols, start):
 
 @jit
 def set_remainder(heads, remainder_bits, remainder):
-    """Put one remainder below all the values in `heads`."""
+    """Put one remainder, of which the low bits count, below all the values in `heads`."""
+    low = remainder & ((1 << remainder_bits) - 1)
     for i in range(len(heads)):
-        heads[i] = heads[i] << remainder_bits | remainder
+        heads[i] = heads[i] << remainder_bits | low

@@ -64,16 +64,19 @@ def known_aligned(offset):
 
 @triton.jit
 def aligned(num_bytes):
+    """Return `num_bytes` rounded up to the section alignment."""
     return (num_bytes + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
 
 
 @triton.jit
 def columns_of(numel):
+    """Return the columns that `numel` elements fill when dealt over the rows."""
     return aligned((numel + (ROWS - 1)) // ROWS)
 
 
 @triton.jit
 def load_rows(words_ptr, column, numel, columns, G: tl.constexpr):
+    """Load columns of a tile, as rows of ordered words."""
     rows = ()
     for row in tl.static_range(ROWS):
         index = row * columns + column
@@ -84,6 +87,7 @@ def load_rows(words_ptr, column, numel, columns, G: tl.constexpr):
 
 @triton.jit
 def store_rows(words_ptr, rows, column, size):
+    """Store words as columns of a tile."""
     numel, columns = size
     for row in tl.static_range(ROWS):
         index = row * columns + column
@@ -139,6 +143,7 @@ def byte_planes(constant_planes, G: tl.constexpr):
 
 @triton.jit
 def store_residue(residue_ptr, rows, column, size, constant_planes, G: tl.constexpr):
+    """Store the residue planes of columns that are not constant."""
     numel, columns = size
     plane_bytes = aligned(numel)
     start = 0
@@ -201,6 +206,7 @@ def store_plane(fields_ptr, fields, shift, column, columns, WIDTH: tl.constexpr)
 
 @triton.jit
 def store_fields(fields_ptr, fields, column, columns, NUM_BITS: tl.constexpr):
+    """Store bit fields of `NUM_BITS` as planes of 4, 2 and 1 bits, low bits first."""
     if NUM_BITS & 4:
         store_plane(fields_ptr, fields, 0, column, columns, 4)
     if NUM_BITS & 2:
@@ -211,6 +217,7 @@ def store_fields(fields_ptr, fields, column, columns, NUM_BITS: tl.constexpr):
 
 @triton.jit
 def store_remainder(fields_ptr, rows, column, columns, G: tl.constexpr):
+    """Store the remainder of the heads as bit fields."""
     fields = ()
     for row in tl.static_range(ROWS):
         fields = fields + ((rows[row] >> (8 * G.residue_planes)).to(tl.uint32),)
@@ -308,6 +315,7 @@ def outside(offset, num_bytes, section_bytes):
 
 @triton.jit
 def publish(state_ptr, tile, residue_bytes, symbol_bytes, LEVEL: tl.constexpr):
+    """Let the tiles after this one know its sizes, or where it ends."""
     place_ptr = state_ptr + STATE_HEAD + 2 * tile
     tl.atomic_xchg(place_ptr, (residue_bytes << 2) | LEVEL, sem="relaxed")
     tl.atomic_xchg(place_ptr + 1, (symbol_bytes << 2) | LEVEL, sem="relaxed")

@@ -15,6 +15,7 @@ WORD_DTYPES = {8: torch.uint8, 16: torch.uint16, 32: torch.uint32, 64: torch.uin
 NO_ERROR = 2**63 - 1
 # Programs of `close_kernel`: it mostly has nothing to do, and otherwise only copies.
 CLOSE_PROGRAMS = 256
+CLOSE_WARPS = 8
 
 
 class Geometry(NamedTuple):
@@ -73,11 +74,6 @@ def geometry_of(tiles: TileLayout, prob_bits: int = 0, scratch_bytes: int = 0) -
         symbol_slot_bytes=tiles.symbol_slot_bytes,
         header_word=int.from_bytes(tiles.pack_header(0, 0)[:8], "little"),
     )
-
-
-def warps_of(tiles: TileLayout) -> int:
-    """Return the warps of a program in which a thread holds four columns of every row."""
-    return max(1, min(16, tiles.tile_elems // ROWS // (32 * 4)))
 
 
 def as_unsigned(values: torch.Tensor) -> torch.Tensor:
@@ -142,7 +138,7 @@ def encode_body(
         launch(as_unsigned(values), target, state)
         programs = 1 if geometry.slotted else min(moved.numel(), CLOSE_PROGRAMS)
         kernels.close_kernel[(programs,)](
-            target, state, moved, tiles.num_tiles, tiles.max_residue_bytes, G=geometry, num_warps=8
+            target, state, moved, tiles.num_tiles, tiles.max_residue_bytes, G=geometry, num_warps=CLOSE_WARPS
         )
     section_bytes = struct.unpack("<QQ", target[16:HEADER_BYTES].cpu().numpy().tobytes())
     end = tiles.sections_offset + sum(section_bytes)

@@ -48,7 +48,7 @@ def restore_bits(ordered: np.ndarray, layout: FloatFormat) -> np.ndarray:
     mantissa_bits = np.uint64(layout.mantissa_bits)
     mantissa = ordered & np.uint64(2**layout.mantissa_bits - 1)
     sign = (ordered >> mantissa_bits) & np.uint64(1)
-    exponent = ordered >> (mantissa_bits + np.uint64(1))
+    exponent = (ordered >> (mantissa_bits + np.uint64(1))) & np.uint64(2**layout.exponent_bits - 1)
     words = sign << np.uint64(layout.word_bits - 1) | exponent << mantissa_bits | mantissa
     return words.astype(f"u{layout.word_bytes}")
 

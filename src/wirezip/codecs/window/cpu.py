@@ -230,6 +230,8 @@ def read_coded(n, geometry, scratch, entry, symbols):
     if width:
         start = geometry.remainder_bits * columns if has_fields else 0
         end = cpu_fields.unpack_fields(symbols, start, width, fields)
+        # Bits of places that hold no element mean nothing.
+        fields[n:] = 0
         marks = scratch.marks[:columns]
         if find_escapes(fields, width, marks) != entry.num_escapes:
             return False

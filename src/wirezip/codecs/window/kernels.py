@@ -13,6 +13,7 @@ import triton.language as tl
 from wirezip.codecs.tiles.kernels import (
     BYTE_PLANES_MASK,
     CONSTANT_BLOCK_BYTES,
+    ENTRY_BYTES,
     HEADER_BYTES,
     REMAINDER_BIT,
     ROWS,
@@ -141,6 +142,7 @@ def bits_of(nibbles):
 
 @triton.jit
 def store_escapes(list_ptr, rows, escaped, before, G: tl.constexpr):
+    """Store the values of the escapes, column by column, from `before` on."""
     VALUE: tl.constexpr = tl.uint16 if G.value_bytes == 2 else tl.uint8
     place_ptr = list_ptr.to(tl.pointer_type(VALUE)) + before
     for row in tl.static_range(ROWS):
@@ -211,8 +213,9 @@ def encode_tile(words_ptr, tile, numel, columns, out, G: tl.constexpr):
 
 @triton.jit
 def encode_kernel(words_ptr, body_ptr, state_ptr, numel, num_tiles, max_residue_bytes, G: tl.constexpr):
+    """Encode tiles in the order of tickets; what is known of full tiles is compiled in."""
     tile = tl.atomic_add(state_ptr, 1)
-    residue_ptr = body_ptr + HEADER_BYTES + aligned(tile * 0 + num_tiles * 24)
+    residue_ptr = body_ptr + HEADER_BYTES + aligned(tile * 0 + num_tiles * ENTRY_BYTES)
     symbols_ptr = residue_ptr + known_aligned(tile * 0 + max_residue_bytes)
     out = (body_ptr, residue_ptr, symbols_ptr, state_ptr)
     left = numel - tile * G.tile_elems
@@ -336,10 +339,11 @@ def decode_tile(words_ptr, body_ptr, tile, numel, columns, sections, G: tl.const
 
 @triton.jit
 def decode_kernel(words_ptr, body_ptr, error_ptr, numel, num_tiles, section_bytes, G: tl.constexpr):
+    """Decode tiles; `error_ptr` gets the lowest number of one that is corrupt."""
     tile = tl.program_id(0).to(tl.int64)
     residue_bytes = known_aligned(tile * 0 + section_bytes[0])
     symbol_bytes = tile * 0 + section_bytes[1]
-    residue_ptr = body_ptr + HEADER_BYTES + aligned(tile * 0 + num_tiles * 24)
+    residue_ptr = body_ptr + HEADER_BYTES + aligned(tile * 0 + num_tiles * ENTRY_BYTES)
     sections = (residue_ptr, residue_ptr + residue_bytes, residue_bytes, symbol_bytes)
     left = numel - tile * G.tile_elems
     tile_ptr = words_ptr + tile * G.tile_elems

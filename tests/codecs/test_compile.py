@@ -1,0 +1,45 @@
+"""Every kernel compiles ahead of time for every architecture, and keeps its data in registers."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TARGETS = {
+    "sm_80": ("cuda", "80", "bfloat16"),
+    "sm_90": ("cuda", "90", "bfloat16", "float32", "float64", "float8_e4m3fn"),
+    "sm_100": ("cuda", "100", "bfloat16"),
+    "gfx942": ("hip", "gfx942", "bfloat16"),
+    "gfx950": ("hip", "gfx950", "bfloat16"),
+}
+
+
+@pytest.fixture(scope="module")
+def compilations(tmp_path_factory):
+    """Start the compilations for all targets at once; each is a process that prints one JSON line a kernel."""
+    script = Path(__file__).parent / "compile_kernels.py"
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment["TRITON_CACHE_DIR"] = str(tmp_path_factory.mktemp("triton"))
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    started = {
+        target: subprocess.Popen([sys.executable, str(script), *arguments], env=environment, **pipes)
+        for target, arguments in TARGETS.items()
+    }
+    yield started
+    for process in started.values():
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_compiles_without_spills(target, compilations):
+    printed, errors = compilations[target].communicate(timeout=280)
+    assert compilations[target].returncode == 0, errors[-4000:]
+    rows = [json.loads(line) for line in printed.splitlines()]
+    assert len(rows) == 5 * (len(TARGETS[target]) - 2)
+    for row in rows:
+        print(target, row)
+    assert not [row for row in rows if row["local_accesses"] or row["spill_bytes"]]
