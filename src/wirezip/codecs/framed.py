@@ -74,11 +74,14 @@ def encode_frame(tensor: torch.Tensor, codec: Codec, *, checksum: bool) -> torch
 
 
 def codec_of(header: FrameHeader) -> Codec:
-    """Return the codec that decodes a frame, refusing a name that no codec has."""
+    """Return the codec that decodes a frame, refusing a name that no codec has and a dtype it does not take."""
     try:
-        return get(header.codec)
+        codec = get(header.codec)
     except UnknownCodecError as unknown:
         raise CorruptFrameError(f"the frame names an {unknown}") from unknown
+    if not codec.supports(header.dtype):
+        raise CorruptFrameError(f"the frame holds {header.dtype} by codec {header.codec}, which does not take it")
+    return codec
 
 
 def check_plausible(header: FrameHeader) -> None:
