@@ -55,6 +55,7 @@ def compress(tensor: torch.Tensor, codec: str | Codec = "auto", *, checksum: boo
     Raises:
         UnknownCodecError: No codec has that name.
         UnsupportedDtypeError: The codec named does not take the tensor's dtype.
+        InputError: The tensor is sparse or nested, or has no data.
 
     Source:
         UCCL-Zip, section 2.1 (exponents coded, sign and mantissa as they are).
