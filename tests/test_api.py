@@ -211,6 +211,19 @@ def test_out():
     assert (memory[[0, 41]] == 7.0).all()
 
 
+def test_out_in_odd_clothes():
+    values = torch.randn(40, 20)
+    parameter = torch.nn.Parameter(torch.zeros(40, 20))
+    assert wirezip.decompress(wirezip.compress(values), out=parameter) is parameter
+    assert same_bits(parameter.detach(), values)
+    one = torch.as_strided(torch.zeros(30), (1, 1), (7, 5))
+    wirezip.decompress(wirezip.compress(values[:1, :1]), out=one)
+    assert same_bits(one, values[:1, :1])
+    for lazy in (torch.zeros(3, dtype=torch.complex64).conj(), torch._neg_view(torch.zeros(3))):
+        with pytest.raises(InputError, match="a lazily conjugated or negated view"):
+            wirezip.decompress(wirezip.compress(lazy, "raw"), out=lazy)
+
+
 def test_out_of_no_elements():
     frame = wirezip.compress(torch.empty(0, 3))
     out = torch.empty(0, 3)

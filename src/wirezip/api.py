@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from wirezip.codecs import Codec
-from wirezip.codecs.framed import check_plausible, decode_into, encode_frame, resolve_codec
+from wirezip.codecs.framed import check_plausible, decode_into, encode_frame, flat_view, resolve_codec
 from wirezip.errors import InputError
 from wirezip.frame import split
 
@@ -87,7 +87,9 @@ def decompress(frame: torch.Tensor, out: torch.Tensor | None = None) -> torch.Te
             f"the frame holds {header.dtype} {header.shape}; out is {out.dtype} {tuple(out.shape)}"
             f"{'' if out.is_contiguous() else ', not contiguous'}"
         )
-    decode_into(header, body, out.view(-1))
+    elif out.is_conj() or out.is_neg():
+        raise InputError("out is a lazily conjugated or negated view, which cannot be written to")
+    decode_into(header, body, flat_view(out))
     return out
 
 
