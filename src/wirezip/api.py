@@ -55,6 +55,7 @@ def compress(tensor: torch.Tensor, codec: str | Codec = "auto", *, checksum: boo
     Raises:
         UnknownCodecError: No codec has that name.
         UnsupportedDtypeError: The codec named does not take the tensor's dtype.
+        InputError: The tensor is sparse or nested, or has no data.
 
     Source:
         UCCL-Zip, section 2.1 (exponents coded, sign and mantissa as they are).
@@ -86,6 +87,8 @@ def decompress(frame: torch.Tensor, out: torch.Tensor | None = None) -> torch.Te
             f"the frame holds {header.dtype} {header.shape}; out is {out.dtype} {tuple(out.shape)}"
             f"{'' if out.is_contiguous() else ', not contiguous'}"
         )
+    elif out.is_conj() or out.is_neg():
+        raise InputError("out is a lazily conjugated or negated view, which cannot be written to")
     decode_into(header, body, flat_view(out))
     return out
 

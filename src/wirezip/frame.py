@@ -83,15 +83,14 @@ class FrameHeader:
             raise UnsupportedDtypeError(f"a frame cannot carry {self.dtype}")
         if len(self.shape) > MAX_DIMS:
             raise InputError(f"a frame holds at most {MAX_DIMS} dimensions, got {len(self.shape)}")
-        name = self.codec.encode("ascii")
-        if not 0 < len(name) <= 16:
+        if not self.codec.isascii() or not 0 < len(self.codec) <= 16:
             raise InputError(f"a codec name has 1 to 16 ASCII characters, got {self.codec!r}")
         head = _FIXED.pack(
             MAGIC,
             self.version,
             WIRE_IDS[self.dtype],
             len(self.shape),
-            name,
+            self.codec.encode("ascii"),
             self.body_bytes,
             self.checksum or 0,
             0 if self.checksum is None else _HAS_CHECKSUM,

@@ -55,7 +55,7 @@ def _draw_panel(panel: Any, rows: Sequence[Row], colours: dict[str, str]) -> Non
         width = 0.84 / len(members)
         for index, row in enumerate(members):
             x = place + (index - (len(members) - 1) / 2) * width
-            _draw_bar(panel, row, x, width, colours, labelled)
+            _draw_bar(panel, row, colours, labelled, x=x, width=width)
         best = members[0].logical_bytes / members[0].raw_path_time_us / 1e3
         name = "" if place else "best uncompressed path"
         panel.hlines(best, place - 0.46, place + 0.46, color="black", linestyle=(0, (4, 2)), linewidth=1.1, label=name)
@@ -70,7 +70,7 @@ def _draw_panel(panel: Any, rows: Sequence[Row], colours: dict[str, str]) -> Non
     legend.set_title("figures: speed over\nthe dashed line", prop={"size": 8})
 
 
-def _draw_bar(panel: Any, row: Row, x: float, width: float, colours: dict[str, str], labelled: set[str]) -> None:
+def _draw_bar(panel: Any, row: Row, colours: dict[str, str], labelled: set[str], *, x: float, width: float) -> None:
     label = codec_label(row)
     spread = None
     if row.time_us.ci95 is not None:

@@ -12,7 +12,7 @@ def announced_compilation() -> Iterator[None]:
     """Print one line on stderr if Numba has to compile inside the block."""
     from numba.core import event
 
-    class _FirstCompilation(event.Listener):  # type: ignore[misc]
+    class _FirstCompilation(event.Listener):
         announced = False
 
         def on_start(self, event: object) -> None:

@@ -5,7 +5,7 @@ import torch
 from wirezip.checksum import checksum as checksum_of
 from wirezip.codecs.base import Codec
 from wirezip.codecs.registry import get
-from wirezip.errors import ChecksumError, CorruptFrameError, UnknownCodecError
+from wirezip.errors import ChecksumError, CorruptFrameError, InputError, UnknownCodecError, UnsupportedDtypeError
 from wirezip.floats import FLOAT_FORMATS
 from wirezip.frame import FrameHeader, header_bytes
 
@@ -54,8 +54,15 @@ def encode_frame(tensor: torch.Tensor, codec: Codec, *, checksum: bool) -> torch
 
     Raises:
         UnsupportedDtypeError: The codec does not take this dtype.
+        InputError: The tensor is sparse or nested, or has no data.
     """
-    values = flat_view(tensor.contiguous())
+    if not codec.supports(tensor.dtype):
+        raise UnsupportedDtypeError(f"codec {codec.name} does not take {tensor.dtype}")
+    if tensor.layout != torch.strided or tensor.is_nested or tensor.is_meta:
+        kind = "nested" if tensor.is_nested else tensor.layout
+        raise InputError(f"expected a dense tensor with data, got a {kind} one on {tensor.device}")
+    # A lazily conjugated or negated view does not hold the bits of its values.
+    values = flat_view(tensor.resolve_conj().resolve_neg().contiguous())
     shape = tuple(tensor.shape)
     start = header_bytes(len(shape))
     room = max(codec.max_encoded_bytes(values.numel(), values.dtype), values.numel() * values.itemsize)
@@ -74,11 +81,14 @@ def encode_frame(tensor: torch.Tensor, codec: Codec, *, checksum: bool) -> torch
 
 
 def codec_of(header: FrameHeader) -> Codec:
-    """Return the codec that decodes a frame, refusing a name that no codec has."""
+    """Return the codec that decodes a frame, refusing a name that no codec has and a dtype it does not take."""
     try:
-        return get(header.codec)
+        codec = get(header.codec)
     except UnknownCodecError as unknown:
         raise CorruptFrameError(f"the frame names an {unknown}") from unknown
+    if not codec.supports(header.dtype):
+        raise CorruptFrameError(f"the frame holds {header.dtype} by codec {header.codec}, which does not take it")
+    return codec
 
 
 def check_plausible(header: FrameHeader) -> None:

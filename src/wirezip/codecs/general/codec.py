@@ -116,9 +116,9 @@ class Blosc(General):
 
     def as_array(self, values: torch.Tensor) -> np.ndarray:
         """Return `values` as words of its element size, which is the shuffle's step."""
-        if values.dtype in FLOAT_FORMATS:
-            values = values.view(FLOAT_FORMATS[values.dtype].word_dtype)
-        return values.numpy()
+        # NumPy lacks some dtypes of torch, and has those of 16 bytes that torch has no word for.
+        word = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(values.itemsize)
+        return values.numpy() if word is None else values.view(word).numpy()
 
 
 @dataclass(frozen=True)
