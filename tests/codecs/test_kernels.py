@@ -63,6 +63,17 @@ def test_window_at_its_default_tile(dtype):
     assert_equal(mixed(2 * 8192 + 5, 8192, dtype, kinds=("normal", "sparse")), "window")
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e5m2], ids=str)
+def test_window_of_ties_and_of_a_misleading_sample(dtype):
+    # Tiles of two equally common exponents; of five; and one whose sample, columns 0 to 15, looks incompressible.
+    exponents = torch.arange(3 * 1024) % 2 * 9
+    exponents[1024:2048] = torch.arange(1024) % 5 * 2
+    column = torch.arange(1024) % 128
+    noise = torch.randint(-14, 15, (1024,), generator=torch.Generator().manual_seed(3))
+    exponents[2048:] = torch.where(column < 16, noise, 0)
+    assert_equal(torch.ldexp(torch.ones(3 * 1024), exponents).to(dtype), "window", **SMALL["window"])
+
+
 @pytest.mark.parametrize("dtype", SHIPPED, ids=str)
 def test_rans_with_a_table_from_a_sample(dtype):
     # The outliers are in groups that the sample leaves out, so they are escapes.
