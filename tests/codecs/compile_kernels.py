@@ -17,7 +17,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from wirezip import codecs
-from wirezip.codecs.tiles import kernels, launch
+from wirezip.codecs.tiles import kernels_place, launch
 from wirezip.floats import parse_dtype
 
 WARP_SIZES = {"cuda": 32, "hip": 64}
@@ -45,7 +45,7 @@ def kernels_of(name, dtype):
     yield module.encode_kernel, geometry, host.warps_of(tiles)
     yield module.decode_kernel, geometry, host.warps_of(tiles)
     if name == "window":
-        yield kernels.close_kernel, geometry, launch.CLOSE_WARPS
+        yield kernels_place.close_kernel, geometry, launch.CLOSE_WARPS
 
 
 def compile_kernel(kernel, geometry, warps, dtype, target):

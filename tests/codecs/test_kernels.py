@@ -10,7 +10,7 @@ import triton.language as tl
 from tile_data import Guarded, before_forbidden_page, mixed
 
 from wirezip import codecs
-from wirezip.codecs.tiles import kernels, launch
+from wirezip.codecs.tiles import kernels_place, launch
 from wirezip.errors import CodecUnavailableError, CorruptFrameError
 from wirezip.floats import FLOAT_FORMATS
 
@@ -63,6 +63,19 @@ def test_window_at_its_default_tile(dtype):
     assert_equal(mixed(2 * 8192 + 5, 8192, dtype, kinds=("normal", "sparse")), "window")
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e5m2], ids=str)
+def test_window_of_ties_and_of_a_misleading_sample(dtype):
+    # Tiles of two equally common exponents; of five; and one whose sample, columns 0 to 15, looks incompressible.
+    exponents = torch.arange(3 * 1024) % 2 * 9
+    exponents[1024:2048] = torch.arange(1024) % 5 * 2
+    column = torch.arange(1024) % 128
+    noise = torch.randint(-14, 15, (1024,), generator=torch.Generator().manual_seed(3))
+    exponents[2048:] = noise
+    values = torch.ldexp(torch.ones(3 * 1024), exponents)
+    values[2048:] *= column < 16
+    assert_equal(values.to(dtype), "window", **SMALL["window"])
+
+
 @pytest.mark.parametrize("dtype", SHIPPED, ids=str)
 def test_rans_with_a_table_from_a_sample(dtype):
     # The outliers are in groups that the sample leaves out, so they are escapes.
@@ -110,7 +123,7 @@ def test_reports_speed(capsys):
 @triton.jit
 def place_kernel(state_ptr, found_ptr, tile, residue_bytes, symbol_bytes, G: tl.constexpr):
     number = tl.load(state_ptr) * 0 + tile
-    residue_at, symbols_at = kernels.place_tile(state_ptr, number, number * 0 + residue_bytes, symbol_bytes, G)
+    residue_at, symbols_at = kernels_place.place_tile(state_ptr, number, number * 0 + residue_bytes, symbol_bytes, G)
     tl.store(found_ptr, residue_at)
     tl.store(found_ptr + 1, symbols_at)
 
@@ -118,22 +131,22 @@ def place_kernel(state_ptr, found_ptr, tile, residue_bytes, symbol_bytes, G: tl.
 @pytest.mark.parametrize("nearest_prefix", [0, 7, 60, 68, 69])
 def test_look_back_adds_up_tiles_that_do_not_know_their_place(nearest_prefix):
     tiles = codecs.get("window", tile_elems=1024).geometry(1 << 20, torch.bfloat16)
-    head, tile = kernels.STATE_HEAD.value, 70
+    head, tile = kernels_place.STATE_HEAD.value, 70
     sizes = torch.arange(tile * 2, dtype=torch.int64).reshape(tile, 2) * 16
     sums = sizes.cumsum(0)
     state = torch.zeros(head + 2 * (tile + 1), dtype=torch.int64)
-    state[head : head + 2 * tile] = (sizes * 4 + kernels.OWN.value).reshape(-1)
-    state[head + 2 * nearest_prefix :][:2] = sums[nearest_prefix] * 4 + kernels.PREFIX.value
+    state[head : head + 2 * tile] = (sizes * 4 + kernels_place.OWN.value).reshape(-1)
+    state[head + 2 * nearest_prefix :][:2] = sums[nearest_prefix] * 4 + kernels_place.PREFIX.value
     state, found = state.to(DEVICE), torch.zeros(2, dtype=torch.int64, device=DEVICE)
     place_kernel[(1,)](state, found, tile, 160, 320, G=launch.geometry_of(tiles))
     assert found.tolist() == sums[-1].tolist()
     assert state[-2:].tolist() == [(sums[-1, 0] + 160) * 4 + 2, (sums[-1, 1] + 320) * 4 + 2]
 
 
-@pytest.mark.parametrize("shift", [0, 16, 4096, kernels.CHUNK_BYTES.value, 40_000, 200_000])
+@pytest.mark.parametrize("shift", [0, 16, 4096, kernels_place.CHUNK_BYTES.value, 40_000, 200_000])
 def test_symbols_move_up_in_place(shift):
     tiles = codecs.get("window", tile_elems=1024).geometry(1024 * 301, torch.bfloat16)
-    head, symbol_bytes = kernels.STATE_HEAD.value, 100_000
+    head, symbol_bytes = kernels_place.STATE_HEAD.value, 100_000
     residue_bytes = tiles.max_residue_bytes - shift
     body = torch.randint(0, 256, (tiles.max_body_bytes,), dtype=torch.uint8)
     start = tiles.sections_offset
@@ -142,10 +155,10 @@ def test_symbols_move_up_in_place(shift):
     expected[start + residue_bytes :][:symbol_bytes] = moved
     state = torch.zeros(head + 2 * tiles.num_tiles, dtype=torch.int64)
     state[-2:] = torch.tensor([residue_bytes * 4 + 2, symbol_bytes * 4 + 2])
-    flags = torch.zeros(tiles.max_symbol_bytes // kernels.CHUNK_BYTES.value + 1, dtype=torch.int32, device=DEVICE)
+    flags = torch.zeros(tiles.max_symbol_bytes // kernels_place.CHUNK_BYTES.value + 1, dtype=torch.int32, device=DEVICE)
     body = body.to(DEVICE)
     sizes = (tiles.num_tiles, tiles.max_residue_bytes)
-    kernels.close_kernel[(4,)](body, state.to(DEVICE), flags, *sizes, G=launch.geometry_of(tiles))
+    kernels_place.close_kernel[(4,)](body, state.to(DEVICE), flags, *sizes, G=launch.geometry_of(tiles))
     assert bytes(body[:32].tolist()) == tiles.pack_header(residue_bytes, symbol_bytes)
     assert not body[32 + 24 * tiles.num_tiles : start].any()
     assert torch.equal(

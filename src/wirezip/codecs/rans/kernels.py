@@ -16,256 +16,62 @@ Arguments are named in `wirezip.codecs.tiles.kernels`. Further ones:
 import triton
 import triton.language as tl
 
+from wirezip.codecs.rans.kernels_decode import (
+    MAX_SLOTS,
+    build_slots,
+    decode_streams,
+    load_lower,
+    load_table,
+    patch_escapes,
+)
+from wirezip.codecs.rans.kernels_encode import (
+    BITMAP_BYTES,
+    NUM_LANES,
+    NUM_SYMBOLS,
+    STATE_MIN,
+    build_table,
+    choose_base,
+    encode_streams,
+    scan_constants,
+    store_escapes,
+    store_streams,
+    store_table,
+)
 from wirezip.codecs.tiles.kernels import (
     BYTE_PLANES_MASK,
     CONSTANT_BLOCK_BYTES,
-    ENTRY_BYTES,
-    HEADER_BYTES,
     REMAINDER_BIT,
     STORED,
     aligned,
     byte_planes,
     columns_of,
-    field_of,
-    find_constants,
     known_aligned,
-    load_entry,
     load_heads,
-    load_planes,
-    load_residue,
     load_rows,
     order_bits,
-    outside,
-    place_tile,
     restore_bits,
     store_constant_block,
-    store_entry,
     store_heads,
     store_padding,
     store_remainder,
     store_residue,
 )
+from wirezip.codecs.tiles.kernels_place import (
+    ENTRY_BYTES,
+    HEADER_BYTES,
+    load_entry,
+    outside,
+    place_tile,
+    store_entry,
+)
 
-NUM_LANES = tl.constexpr(32)
-LANE_RUN = tl.constexpr(4)
-GROUP_ELEMS = tl.constexpr(128)
-STATE_MIN = tl.constexpr(1 << 15)
-NUM_SYMBOLS = tl.constexpr(256)
-ESCAPE = tl.constexpr(256)
-BITMAP_BYTES = tl.constexpr(32)
-MIN_PROB_BITS = tl.constexpr(9)
-MAX_PROB_BITS = tl.constexpr(12)
-MAX_SLOTS = tl.constexpr(1 << 12)
-SAMPLED_FROM_ELEMS = tl.constexpr(1 << 14)
-SAMPLE_STEP = tl.constexpr(4)
-WIDE_SPAN = tl.constexpr(255)
 TABLE_BYTES = tl.constexpr((256 + 16) * 8)
 DECODER_BYTES = tl.constexpr((4096 + 512) * 4)
-FIELD = tl.constexpr((1 << 12) - 1)
 # Columns of the loops over a whole tile, elements of those over its sample and its escapes.
 CHUNK_COLUMNS = tl.constexpr(256)
-CHUNK_ELEMS = tl.constexpr(2048)
 HALF_CHUNK_ELEMS = tl.constexpr(1024)
-
-
-@triton.jit
-def scan_constants(words_ptr, first, numel, G: tl.constexpr):
-    """Return the mask of constant planes and whether the value is constant; stops once all vary."""
-    varying = tl.zeros([CHUNK_ELEMS], words_ptr.dtype.element_ty)
-    constant_planes, constant_value = find_constants(varying, G)
-    start = numel & 0
-    while (start < numel) & ((constant_planes != 0) | constant_value):
-        index = start + tl.arange(0, CHUNK_ELEMS)
-        words = tl.load(words_ptr + index, mask=index < numel, other=0)
-        varying |= tl.where(index < numel, order_bits(words, G) ^ first, 0)
-        constant_planes, constant_value = find_constants(varying, G)
-        start += CHUNK_ELEMS
-    return constant_planes, constant_value
-
-
-@triton.jit
-def sampled_values(words_ptr, start, numel, G: tl.constexpr):
-    """Return the values of the sample from its `start` on, and which of them there are."""
-    place = start + tl.arange(0, CHUNK_ELEMS)
-    spread = place // GROUP_ELEMS * (GROUP_ELEMS * SAMPLE_STEP) + place % GROUP_ELEMS
-    index = tl.where(numel < SAMPLED_FROM_ELEMS, place, spread)
-    words = tl.load(words_ptr + index, mask=index < numel, other=0)
-    return (order_bits(words, G) >> G.value_shift).to(tl.int32), index < numel
-
-
-@triton.jit
-def symbols_of(values, base, G: tl.constexpr):
-    """Return the symbols of int32 values, `ESCAPE` where there is none."""
-    if G.value_bytes == 1:
-        symbols = values
-    else:
-        distance = (values - base).to(tl.uint32)
-        symbols = tl.where(values == 0, 0, tl.minimum(distance, WIDE_SPAN).to(tl.int32) + 1)
-    return symbols
-
-
-@triton.jit
-def choose_base(words_ptr, numel, G: tl.constexpr):
-    """Return the base that ends the span of symbols at the largest value sampled."""
-    base = numel & 0
-    if G.value_bytes > 1:
-        start = numel & 0
-        largest = numel & 0
-        while start < numel:
-            values, inside = sampled_values(words_ptr, start, numel, G)
-            largest = tl.maximum(largest, tl.max(tl.where(inside, values, 0), 0))
-            start += CHUNK_ELEMS
-        base = tl.maximum(largest - (WIDE_SPAN - 1), 0)
-    return base
-
-
-@triton.jit
-def build_table(words_ptr, table_ptr, base, numel, G: tl.constexpr):
-    """Store the table of a tile, from its sample; return the frequencies, 0 where a symbol is absent."""
-    counts = tl.zeros([NUM_SYMBOLS], tl.int32)
-    start = numel & 0
-    while start < numel:
-        values, inside = sampled_values(words_ptr, start, numel, G)
-        symbols = symbols_of(values, base, G)
-        known = inside & (symbols < NUM_SYMBOLS)
-        counts += tl.histogram(tl.where(known, symbols, 0), NUM_SYMBOLS, mask=known)
-        start += CHUNK_ELEMS
-    symbol = tl.arange(0, NUM_SYMBOLS)
-    present = counts > 0
-    shared = (1 << G.prob_bits) - 1 - tl.sum(present.to(tl.int32), 0)
-    total = tl.maximum(tl.sum(counts, 0), 1)
-    frequency = tl.where(present, 1 + counts * shared // total, 0)
-    # The commonest, the lowest of equals, is the largest of these keys.
-    key = counts * NUM_SYMBOLS + (NUM_SYMBOLS - 1 - symbol)
-    left = (1 << G.prob_bits) - 1 - tl.sum(frequency, 0)
-    frequency += tl.where(key == tl.max(key, 0), left, 0)
-
-    # For f in (2**(shift - 1), 2**shift], state // f = (umulhi(state, reciprocal) + state) >> shift.
-    divisor = tl.maximum(frequency, 1)
-    shift = tl.zeros([NUM_SYMBOLS], tl.int32)
-    for bit in tl.static_range(12):
-        shift += (divisor > (1 << bit)).to(tl.int32)
-    reciprocal = (((1 << shift) - divisor).to(tl.int64) << 32) // divisor + 1
-    begin = tl.cumsum(frequency, 0) - frequency
-    entry = (begin | (frequency << 12)).to(tl.int64) | (shift.to(tl.int64) << 24) | (reciprocal << 32)
-    escape = (1 << 32) | (1 << 12) | ((1 << G.prob_bits) - 1)
-    entry = tl.where(frequency > 0, entry, escape)
-    tl.store(table_ptr + symbol, entry.to(tl.uint64))
-    tl.store(table_ptr + NUM_SYMBOLS + tl.arange(0, 1), tl.full([1], escape, tl.uint64))
-    return frequency
-
-
-@triton.jit
-def quarters(run):
-    """Return the four elements of each lane of a [S, 32, 4] tensor as [S, 32] tensors, in order."""
-    even, odd = tl.split(tl.reshape(run, [run.shape[0], run.shape[1], 2, 2]))
-    zeroth, second = tl.split(even)
-    first, third = tl.split(odd)
-    return zeroth, first, second, third
-
-
-@triton.jit
-def encode_step(states, words, entry, active, spill_ptr, G: tl.constexpr):
-    """Code one symbol a lane; returns the states and the number of words of each stream."""
-    low = entry.to(tl.uint32)
-    frequency = (low >> 12) & FIELD
-    full = active & (states >= (frequency << (31 - G.prob_bits)))
-    leaves = full.to(tl.int32)
-    place = tl.expand_dims(words, 1) + tl.cumsum(leaves, 1) - leaves
-    tl.store(spill_ptr + place, states.to(tl.uint16), mask=full)
-    states = tl.where(full, states >> 16, states)
-    quotient = (tl.umulhi(states, (entry >> 32).to(tl.uint32)) + states) >> ((low >> 24) & 15)
-    coded = (quotient << G.prob_bits) + (states - quotient * frequency) + (low & FIELD)
-    return tl.where(active, coded, states), words + tl.sum(leaves, 1)
-
-
-@triton.jit
-def encode_streams(words_ptr, table_ptr, spill_ptr, base, numel, G: tl.constexpr):
-    """Code all streams of a tile; returns states, words of each stream, and the number of escapes."""
-    S: tl.constexpr = G.tile_elems >> G.log2_stream
-    STREAM: tl.constexpr = 1 << G.log2_stream
-    stream = tl.arange(0, S)
-    lane = tl.arange(0, NUM_LANES)
-    length = tl.minimum(tl.maximum(numel - stream * STREAM, 0), STREAM)
-    run = lane[:, None] * LANE_RUN + tl.arange(0, LANE_RUN)[None, :]
-    run_ptr = words_ptr + (stream * STREAM)[:, None, None]
-    row_ptr = spill_ptr + (stream * STREAM)[:, None]
-    states = tl.full([S, NUM_LANES], STATE_MIN, tl.uint32)
-    words = tl.zeros([S], tl.int32)
-    escapes = tl.zeros([S, NUM_LANES], tl.int32)
-    group = numel & 0
-    while group < tl.minimum(numel, STREAM):
-        within = (group + run)[None, :, :]
-        inside = within < length[:, None, None]
-        ordered = order_bits(tl.load(run_ptr + within, mask=inside, other=0), G)
-        symbols = symbols_of((ordered >> G.value_shift).to(tl.int32), base, G)
-        entries = quarters(tl.load(table_ptr + symbols, mask=inside, other=0))
-        for turn in tl.static_range(LANE_RUN):
-            active = (group + lane * LANE_RUN + turn)[None, :] < length[:, None]
-            escapes += (active & ((entries[turn] & FIELD) == (1 << G.prob_bits) - 1)).to(tl.int32)
-            states, words = encode_step(states, words, entries[turn], active, row_ptr, G)
-        group += GROUP_ELEMS
-    return states, words, tl.sum(tl.sum(escapes, 1), 0)
-
-
-@triton.jit
-def store_table(coded_ptr, frequency):
-    """Store bitmap and frequency list of a tile; returns their bytes."""
-    present = frequency > 0
-    bit = tl.arange(0, 8)[None, :]
-    octets = tl.sum(tl.reshape(present.to(tl.int32), [BITMAP_BYTES, 8]) << bit, 1)
-    tl.store(coded_ptr + tl.arange(0, BITMAP_BYTES), octets.to(tl.uint8))
-    list_ptr = (coded_ptr + BITMAP_BYTES).to(tl.pointer_type(tl.uint16))
-    rank = tl.cumsum(present.to(tl.int32), 0) - 1
-    tl.store(list_ptr + rank, frequency.to(tl.uint16), mask=present)
-    num_present = tl.sum(present.to(tl.int32), 0)
-    tl.store(list_ptr + num_present, (num_present & 0).to(tl.uint16), mask=num_present % 2 == 1)
-    return BITMAP_BYTES + (num_present + 1) // 2 * 4
-
-
-@triton.jit
-def store_streams(coded_ptr, spill_ptr, states, words, numel, G: tl.constexpr):
-    """Store word counts, states and words of all streams; returns their end."""
-    S: tl.constexpr = G.tile_elems >> G.log2_stream
-    stream = tl.arange(0, S)
-    num_streams = (numel + ((1 << G.log2_stream) - 1)) >> G.log2_stream
-    counts_ptr = coded_ptr.to(tl.pointer_type(tl.uint32))
-    tl.store(counts_ptr + stream, words.to(tl.uint32), mask=stream < num_streams)
-    place = (num_streams + stream * NUM_LANES)[:, None] + tl.arange(0, NUM_LANES)[None, :]
-    tl.store(counts_ptr + place, states, mask=(stream < num_streams)[:, None])
-    target_ptr = (coded_ptr + num_streams * (4 + 4 * NUM_LANES)).to(tl.pointer_type(tl.uint16))
-    before = (tl.cumsum(words, 0) - words)[:, None]
-    most = tl.max(words, 0)
-    start = numel & 0
-    while start < most:
-        word = start + tl.arange(0, GROUP_ELEMS)[None, :]
-        inside = word < words[:, None]
-        moved = tl.load(spill_ptr + (stream << G.log2_stream)[:, None] + word, mask=inside, other=0)
-        tl.store(target_ptr + before + word, moved, mask=inside)
-        start += GROUP_ELEMS
-    return (target_ptr + tl.sum(words, 0)).to(tl.pointer_type(tl.uint8))
-
-
-@triton.jit
-def store_escapes(list_ptr, words_ptr, table_ptr, base, counts, G: tl.constexpr):
-    """Store positions and values of the escapes; `counts` are numel and num_escapes."""
-    numel, num_escapes = counts
-    VALUE: tl.constexpr = tl.uint16 if G.value_bytes == 2 else tl.uint8
-    places_ptr = list_ptr.to(tl.pointer_type(tl.uint16))
-    values_ptr = (list_ptr + 2 * num_escapes).to(tl.pointer_type(VALUE))
-    found = numel & 0
-    start = numel & 0
-    while found < num_escapes:
-        index = start + tl.arange(0, CHUNK_ELEMS)
-        words = tl.load(words_ptr + index, mask=index < numel, other=0)
-        values = (order_bits(words, G) >> G.value_shift).to(tl.int32)
-        entry = tl.load(table_ptr + symbols_of(values, base, G), mask=index < numel, other=0)
-        escaped = (entry & FIELD) == (1 << G.prob_bits) - 1
-        rank = found + tl.cumsum(escaped.to(tl.int32), 0) - 1
-        tl.store(places_ptr + rank, index.to(tl.uint16), mask=escaped)
-        tl.store(values_ptr + rank, values.to(VALUE), mask=escaped)
-        found += tl.sum(escaped.to(tl.int32), 0)
-        start += CHUNK_ELEMS
+MIN_PROB_BITS = tl.constexpr(9)
+MAX_PROB_BITS = tl.constexpr(12)
 
 
 @triton.jit
@@ -389,160 +195,10 @@ def is_illegal(entry, numel, columns, section_bytes, G: tl.constexpr):
 
 
 @triton.jit
-def load_table(coded_ptr, prob_bits, room):
-    """Return frequencies, presence and bytes of a table in `room` bytes, and whether it is illegal."""
-    symbol = tl.arange(0, NUM_SYMBOLS)
-    present = (tl.load(coded_ptr + symbol // 8) >> (symbol % 8).to(tl.uint8)) & 1
-    present = present.to(tl.int32)
-    num_present = tl.sum(present, 0)
-    table_bytes = BITMAP_BYTES + (num_present + 1) // 2 * 4
-    list_ptr = (coded_ptr + BITMAP_BYTES).to(tl.pointer_type(tl.uint16))
-    wanted = (present != 0) & (table_bytes <= room)
-    frequency = tl.load(list_ptr + tl.cumsum(present, 0) - 1, mask=wanted, other=0).to(tl.int32)
-    absent = tl.max(((present != 0) & (frequency == 0)).to(tl.int32), 0)
-    illegal = (absent != 0) | (tl.sum(frequency, 0) >= (1 << prob_bits))
-    return frequency, present, table_bytes, illegal
-
-
-@triton.jit
-def build_slots(slots_ptr, ranked_ptr, frequency, present, prob_bits):
-    """Store the table of slots: for every slot of the probabilities its symbol and place in it."""
-    symbol = tl.arange(0, NUM_SYMBOLS)
-    begin = tl.cumsum(frequency, 0) - frequency
-    rank = tl.cumsum(present, 0) - 1
-    packed = symbol | ((frequency - 1) << 8) | (begin << 20)
-    tl.store(ranked_ptr + rank, packed.to(tl.uint32), mask=present != 0)
-    # The escape comes last; the symbol it decodes to is replaced later.
-    escape_begin = tl.sum(frequency, 0)
-    escape = (((1 << prob_bits) - escape_begin - 1) << 8) | (escape_begin << 20)
-    tl.store(ranked_ptr + tl.sum(present, 0), escape.to(tl.uint32))
-    tl.debug_barrier()
-    slot = tl.arange(0, MAX_SLOTS)
-    begins = tl.histogram(begin, MAX_SLOTS, mask=present != 0) + (slot == escape_begin).to(tl.int32)
-    inside = slot < (1 << prob_bits)
-    entry = tl.load(ranked_ptr + tl.cumsum(begins, 0) - 1, mask=inside, other=0)
-    # Subtracting the start from the slot leaves the place in the symbol, in the same bits.
-    entry = (entry & ((1 << 20) - 1)) | ((slot.to(tl.uint32) - (entry >> 20)) << 20)
-    tl.store(slots_ptr + slot, entry, mask=inside)
-    tl.debug_barrier()
-
-
-@triton.jit
-def decode_step(states, words, active, slots_ptr, row_ptr, prob_bits):
-    """Decode one symbol a lane; returns the states, the words left of each stream, and the symbols."""
-    slot = states & ((1 << prob_bits) - 1).to(tl.uint32)
-    entry = tl.load(slots_ptr + slot, mask=active, other=0)
-    taken = (((entry >> 8) & FIELD) + 1) * (states >> prob_bits.to(tl.uint32)) + (entry >> 20)
-    states = tl.where(active, taken, states)
-    empty = active & (states < STATE_MIN)
-    enters = empty.to(tl.int32)
-    words -= tl.sum(enters, 1)
-    place = tl.expand_dims(words, 1) + tl.cumsum(enters, 1) - enters
-    word = tl.load(row_ptr + place, mask=empty & (place >= 0), other=0).to(tl.uint32)
-    return tl.where(empty, (states << 16) | word, states), words, (entry & 0xFF).to(tl.int32)
-
-
-@triton.jit
-def joined(run):
-    """Undo `quarters`."""
-    even = tl.join(run[0], run[2])
-    return tl.reshape(tl.join(even, tl.join(run[1], run[3])), [even.shape[0], even.shape[1], 4])
-
-
-@triton.jit
-def values_of(symbols, base, G: tl.constexpr):
-    """Undo `symbols_of`."""
-    if G.value_bytes == 1:
-        values = symbols
-    else:
-        values = tl.where(symbols == 0, 0, symbols + base - 1)
-    return values
-
-
-@triton.jit
-def load_lower(source, index, inside, size, WORD: tl.constexpr, G: tl.constexpr):
-    """Return what lies below the values: residue and remainder.
-
-    `source` are pointers to residue and remainder, whether there is a remainder field,
-    constant_planes and the constant block.
-    """
-    residue_ptr, fields_ptr, varies, constant_planes, block = source
-    numel, columns = size
-    lower = load_residue(residue_ptr, index, inside, (numel, constant_planes, block), WORD, G)
-    if G.remainder_bits > 0:
-        planes = load_planes(fields_ptr, index % columns, columns, inside & varies, G.remainder_bits)
-        fixed = ((block >> 56) & ((1 << G.remainder_bits) - 1)).to(tl.uint32)
-        row = (index // columns).to(tl.uint32)
-        lower |= (field_of(planes, row, G.remainder_bits) | fixed).to(WORD) << (8 * G.residue_planes)
-    return lower
-
-
-@triton.jit
-def decode_streams(words_ptr, slots_ptr, coded_ptr, source, coded, size, G: tl.constexpr):
-    """Decode all streams of a tile into words; returns whether one does not end where it began.
-
-    `coded` are base, width and the words of each stream; `coded_ptr` points to the states.
-    """
-    S: tl.constexpr = G.tile_elems >> G.log2_stream
-    STREAM: tl.constexpr = 1 << G.log2_stream
-    WORD: tl.constexpr = words_ptr.dtype.element_ty
-    base, prob_bits, words = coded
-    numel, columns = size
-    stream = tl.arange(0, S)
-    lane = tl.arange(0, NUM_LANES)
-    num_streams = (numel + (STREAM - 1)) >> G.log2_stream
-    length = tl.minimum(tl.maximum(numel - stream * STREAM, 0), STREAM)
-    place = (stream * NUM_LANES)[:, None] + lane[None, :]
-    exists = (stream < num_streams)[:, None]
-    states = tl.load(coded_ptr.to(tl.pointer_type(tl.uint32)) + place, mask=exists, other=STATE_MIN)
-    words_at = (coded_ptr + num_streams * (4 * NUM_LANES)).to(tl.pointer_type(tl.uint16))
-    row_ptr = words_at + (tl.cumsum(words, 0) - words)[:, None]
-    run = lane[:, None] * LANE_RUN + tl.arange(0, LANE_RUN)[None, :]
-    group = (tl.minimum(numel, STREAM) - 1) // GROUP_ELEMS * GROUP_ELEMS
-    while group >= 0:
-        within = (group + run)[None, :, :]
-        inside = within < length[:, None, None]
-        index = (stream * STREAM)[:, None, None] + within
-        lower = load_lower(source, index, inside, size, WORD, G)
-        first = (group + lane * LANE_RUN)[None, :]
-        states, words, third = decode_step(states, words, first + 3 < length[:, None], slots_ptr, row_ptr, prob_bits)
-        states, words, second = decode_step(states, words, first + 2 < length[:, None], slots_ptr, row_ptr, prob_bits)
-        states, words, other = decode_step(states, words, first + 1 < length[:, None], slots_ptr, row_ptr, prob_bits)
-        states, words, zeroth = decode_step(states, words, first < length[:, None], slots_ptr, row_ptr, prob_bits)
-        values = values_of(joined((zeroth, other, second, third)), base, G)
-        ordered = lower | (values.to(WORD) << G.value_shift)
-        tl.store(words_ptr + index, restore_bits(ordered, G), mask=inside)
-        group -= GROUP_ELEMS
-    wrong = tl.sum((states != STATE_MIN).to(tl.int32), 1) + (words != 0).to(tl.int32)
-    return tl.sum(wrong, 0) != 0
-
-
-@triton.jit
-def patch_escapes(words_ptr, list_ptr, num_escapes, numel, G: tl.constexpr):
-    """Replace the values of the escapes; returns whether one lies outside the tile."""
-    VALUE: tl.constexpr = tl.uint16 if G.value_bytes == 2 else tl.uint8
-    places_ptr = list_ptr.to(tl.pointer_type(tl.uint16))
-    values_ptr = (list_ptr + 2 * num_escapes).to(tl.pointer_type(VALUE))
-    wrong = numel & 0
-    start = num_escapes & 0
-    while start < num_escapes:
-        escape = start + tl.arange(0, NUM_SYMBOLS)
-        index = tl.load(places_ptr + escape, mask=escape < num_escapes, other=0).to(tl.int32)
-        value = tl.load(values_ptr + escape, mask=escape < num_escapes, other=0)
-        inside = (escape < num_escapes) & (index < numel)
-        wrong |= tl.max((index >= numel).to(tl.int32), 0)
-        ordered = order_bits(tl.load(words_ptr + index, mask=inside, other=0), G) & ((1 << G.value_shift) - 1)
-        ordered |= value.to(words_ptr.dtype.element_ty) << G.value_shift
-        tl.store(words_ptr + index, restore_bits(ordered, G), mask=inside)
-        start += NUM_SYMBOLS
-    return wrong != 0
-
-
-@triton.jit
 def decode_uncoded(words_ptr, source, base, stored, size, G: tl.constexpr):
     """Decode a tile of which the heads are stored, or the value is constant."""
     WORD: tl.constexpr = words_ptr.dtype.element_ty
-    numel, columns = size
+    numel, _ = size
     start = numel & 0
     while start < numel:
         index = known_aligned(start) + tl.arange(0, HALF_CHUNK_ELEMS)
@@ -559,7 +215,7 @@ def decode_coded(words_ptr, source, coded_ptr, entry, room, size, scratch, G: tl
     """Decode a tile of streams, of which `room` bytes are in the section; returns whether it is corrupt."""
     num_escapes, base, prob_bits = entry
     slots_ptr, ranked_ptr = scratch
-    numel, columns = size
+    numel, _ = size
     S: tl.constexpr = G.tile_elems >> G.log2_stream
     stream = tl.arange(0, S)
     num_streams = (numel + ((1 << G.log2_stream) - 1)) >> G.log2_stream

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 import triton
 
-from wirezip.codecs.tiles import kernels
+from wirezip.codecs.tiles import kernels_place
 from wirezip.codecs.tiles.layout import ALIGNMENT, HEADER_BYTES, ROWS, TileLayout
 from wirezip.errors import CodecUnavailableError, CorruptFrameError
 
@@ -83,7 +83,7 @@ def as_unsigned(values: torch.Tensor) -> torch.Tensor:
 
 def check_device(values: torch.Tensor) -> None:
     """Raise CodecUnavailableError unless the kernels can run on the tensor's device."""
-    interpreted = not isinstance(kernels.close_kernel, triton.JITFunction)
+    interpreted = not isinstance(kernels_place.close_kernel, triton.JITFunction)
     if interpreted != (values.device.type == "cpu"):
         how = "interpreted" if interpreted else "compiled"
         raise CodecUnavailableError(
@@ -130,14 +130,14 @@ def encode_body(
     if geometry.slotted:
         # Bytes between slots mean nothing, but a body must be the same bytes every time.
         target[tiles.sections_offset : tiles.max_body_bytes].zero_()
-    state = torch.zeros(kernels.STATE_HEAD.value + 2 * tiles.num_tiles, dtype=torch.int64, device=values.device)
+    state = torch.zeros(kernels_place.STATE_HEAD.value + 2 * tiles.num_tiles, dtype=torch.int64, device=values.device)
     moved = torch.zeros(
-        tiles.max_symbol_bytes // kernels.CHUNK_BYTES.value + 1, dtype=torch.int32, device=values.device
+        tiles.max_symbol_bytes // kernels_place.CHUNK_BYTES.value + 1, dtype=torch.int32, device=values.device
     )
     with torch.cuda.device_of(values):
         launch(as_unsigned(values), target, state)
         programs = 1 if geometry.slotted else min(moved.numel(), CLOSE_PROGRAMS)
-        kernels.close_kernel[(programs,)](
+        kernels_place.close_kernel[(programs,)](
             target, state, moved, tiles.num_tiles, tiles.max_residue_bytes, G=geometry, num_warps=CLOSE_WARPS
         )
     section_bytes = struct.unpack("<QQ", target[16:HEADER_BYTES].cpu().numpy().tobytes())

@@ -13,8 +13,6 @@ import triton.language as tl
 from wirezip.codecs.tiles.kernels import (
     BYTE_PLANES_MASK,
     CONSTANT_BLOCK_BYTES,
-    ENTRY_BYTES,
-    HEADER_BYTES,
     REMAINDER_BIT,
     ROWS,
     STORED,
@@ -24,23 +22,27 @@ from wirezip.codecs.tiles.kernels import (
     field_of,
     find_constants,
     known_aligned,
-    load_entry,
     load_heads,
     load_plane,
     load_planes,
     load_residue,
     load_rows,
     order_bits,
-    outside,
-    place_tile,
     restore_bits,
     store_constant_block,
-    store_entry,
     store_heads,
     store_padding,
     store_remainder,
     store_residue,
     store_rows,
+)
+from wirezip.codecs.tiles.kernels_place import (
+    ENTRY_BYTES,
+    HEADER_BYTES,
+    load_entry,
+    outside,
+    place_tile,
+    store_entry,
 )
 
 MAX_WIDTH = tl.constexpr(4)
