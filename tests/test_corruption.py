@@ -21,7 +21,7 @@ SCRIPT = Path(__file__).parent / "corrupting.py"
 NUM_MUTATIONS = 20_000
 MAX_TENSOR_BYTES = 64 << 20
 MAX_GROWN_BYTES = 256 << 20
-MAX_CALL_S = 5.0
+MAX_CALL_CPU_S = 5.0
 # Mostly for compiling all codecs for all dtypes, where they are not in the cache.
 TIMEOUT_S = 580
 ONE_TB = 10**12
@@ -44,7 +44,7 @@ def run_apart(tmp_path, *arguments):
     summary = json.loads(done.stdout)
     assert summary["failures"] == []
     assert summary["num_failures"] == 0
-    assert summary["slowest_s"] <= MAX_CALL_S
+    assert summary["slowest_cpu_s"] <= MAX_CALL_CPU_S
     assert summary["largest_bytes"] <= MAX_TENSOR_BYTES
     return summary
 

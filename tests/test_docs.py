@@ -5,7 +5,8 @@ The blocks of a page are taken from top to bottom, in an empty folder of their o
 - `python` is executed; all blocks of a page share one namespace.
 - `console`: a line `$ wirezip ...` is run and must leave with 0; lines without `$` are output.
 - `bash`: a line `wirezip ...` is run likewise.
-- Both may hold commands of the programs in `NOT_RUN`, which are left alone; any other is an error.
+- In both, `python -c ...` and the programs in `RUN_APART` run in a process of their own and must leave with 0;
+  those in `NOT_RUN` are left alone; any other is an error.
 - A comment `<!--python ... -->` is executed too; it sets up what the page need not show.
 - `text` and the formats in `DATA` are not run. A fence without a language is an error.
 
@@ -14,6 +15,8 @@ One process stands for a group: `torch.distributed` finds a world of one rank.
 
 import re
 import shlex
+import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +30,7 @@ from wirezip.cli import main
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOT_RUN = {"cd", "docker", "git", "make", "mpirun", "pip", "python", "python3", "source", "srun", "torchrun"}
+RUN_APART = {"cmp", "ls"}
 DATA = {"text", "json", "jsonc", "toml", "yaml", "c"}
 BLOCK = re.compile(
     r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<code>.*?)^ *```[ ]*$|^<!--python\n(?P<hidden>.*?)^-->",
@@ -72,15 +76,20 @@ def commands(block: Block) -> Iterator[tuple[int, str]]:
 
 
 def run_command(where: str, command: str) -> None:
-    """Run a command of wirezip in this process; leave those in NOT_RUN alone."""
+    """Run a command of wirezip in this process, others as the top of this file says."""
     words = shlex.split(command, comments=True)
     while words and re.fullmatch(r"\w+=.*", words[0]):
         words = words[1:]
-    if not words or words[0] in NOT_RUN or words[0].endswith("/bin/activate"):
+    if words[:2] in (["python", "-c"], ["python3", "-c"]):
+        code = subprocess.run([sys.executable, *words[1:]]).returncode
+    elif not words or words[0] in NOT_RUN or words[0].endswith("/bin/activate"):
         return
-    if words[0] != "wirezip":
+    elif words[0] in RUN_APART:
+        code = subprocess.run(words).returncode
+    elif words[0] == "wirezip":
+        code = main(words[1:])
+    else:
         raise SnippetError(f"{where}: {words[0]} is neither run here nor known as a program to leave alone")
-    code = main(words[1:])
     if code:
         raise SnippetError(f"{where}: {command} left with {code}")
 
@@ -153,6 +162,8 @@ size = 3
    ```
 ```bash
 wirezip decompress x.wz y.npy
+cmp x.npy y.npy
+python -c "open('made', 'w')"
 LANG=C wirezip codecs
 pip install wirezip
 ```
@@ -160,7 +171,7 @@ pip install wirezip
 $ wirezip no-such-command
 ```
 ```python
-assert size == 3
+assert size == 3 and open("made")
 assert (np.load("y.npy") == np.load("x.npy")).all()
 ```
 """
@@ -181,6 +192,8 @@ def test_a_page_is_run_in_order(capsys):
         ("```console\n$ wirezip inspect none.wz\n```\n", "page, line 2: wirezip inspect none.wz left with 1"),
         ("```console\nout\n$ wirezip no-such\n```\n", "page, line 3: wirezip no-such left with 2"),
         ("```bash\nwirezip compress\n```\n", "page, line 2: wirezip compress left with 2"),
+        ("```bash\npython -c 'raise SystemExit(3)'\n```\n", "raise SystemExit(3)' left with 3"),
+        ("```bash\ncmp none.a none.b\n```\n", "page, line 2: cmp none.a none.b left with 2"),
         ("```bash\ncurl example.org\n```\n", "curl is neither run here nor known"),
         ("```bash\nwirezip codecs \\\n```\n", "line 2: the command does not end"),
         ("```\nx\n```\n", "a block of no language"),

@@ -100,6 +100,7 @@ def packed_with(at: int, octets: bytes, fits: bool = True) -> bytes:
         (packed_with(48, struct.pack("<Q", 2**62)), CorruptFrameError, r"more than 2\*\*63 bytes"),
         (packed_with(48, struct.pack("<Q", 2**64 - 1)), CorruptFrameError, r"more than 2\*\*63 bytes"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_unpack_refuses(data, error, text):
     with pytest.raises(error, match=text) as caught:
