@@ -223,8 +223,11 @@ def _rans_values(entry: Entry, layout: Layout, tail: Reader, count: int) -> list
         lanes = states[LANES * stream : LANES * (stream + 1)]
         values += _rans_symbols(lanes, words, min(layout.stream_elements, count - len(values)), slots, entry.width)
     if layout.head_bytes == 2:
-        values = [0 if symbol in (0, ESCAPE) else symbol - 1 + entry.base for symbol in values]
+        all_ones = 2**layout.value_bits - 1
+        spans = {0: 0, ESCAPE: 0, 255: all_ones}
+        values = [spans.get(symbol, symbol - 1 + entry.base) for symbol in values]
     positions = tail.integers(entry.num_escapes, 2)
+    _require(sorted(set(positions)) == positions, "the positions of the escapes do not ascend")
     for position, value in zip(positions, tail.integers(entry.num_escapes, layout.head_bytes), strict=True):
         _require(position < count, "the position of an escape is too large")
         values[position] = value

@@ -13,6 +13,7 @@ from wirezip.codecs.rans.cpu_streams import (
     fill_encoder,
 )
 from wirezip.codecs.rans.tables import (
+    ALL_ONES,
     BITMAP_BYTES,
     ESCAPE,
     GROUP_ELEMS,
@@ -60,15 +61,17 @@ class Coding(NamedTuple):
 def make_scratch(tiles: TileLayout) -> Scratch:
     """Return scratch for the tiles of a body."""
     streams = tables.num_streams(tiles, tiles.tile_elems)
+    heads = np.empty(tiles.tile_elems, f"u{tiles.layout.head_bytes}")
     return Scratch(
-        heads=np.empty(tiles.tile_elems, f"u{tiles.layout.head_bytes}"),
+        heads=heads,
         symbols=np.empty(tiles.tile_elems, np.uint16),
         fields=np.empty(ROWS * layout.num_columns(tiles.tile_elems), np.uint8),
         states=np.empty((streams, NUM_LANES), np.uint64),
         words=np.empty(tiles.tile_elems + 1, np.uint16),
         ends=np.empty(streams, np.uint32),
         escapes=np.empty(tiles.tile_elems, np.uint16),
-        decoded=np.empty(tiles.tile_elems, np.uint8),
+        # One-byte heads are their own symbols, and are decoded in place.
+        decoded=heads if heads.itemsize == 1 else np.empty(tiles.tile_elems, np.uint8),
         frequencies=np.empty(NUM_SYMBOLS + 1, np.int64),
         encoder=np.empty((NUM_SYMBOLS + 1, NUM_FIELDS), np.uint64),
         decoder=np.empty(1 << tables.MAX_PROB_BITS, np.uint32),
@@ -89,13 +92,15 @@ def to_symbols(heads, geometry, symbols):
         for i in range(n):
             symbols[i] = heads[i]
         return base
-    for i in range(n):
-        if is_sampled(i, n):
-            base = max(base, int(heads[i] >> geometry.remainder_bits) - WIDE_SPAN + 1)
+    all_ones = (1 << geometry.value_bits) - 1
     for i in range(n):
         value = int(heads[i] >> geometry.remainder_bits)
-        inside = base <= value < base + WIDE_SPAN
-        symbols[i] = 0 if value == 0 else (value - base + 1 if inside else ESCAPE)
+        if is_sampled(i, n) and value != all_ones:
+            base = max(base, value - WIDE_SPAN + 1)
+    for i in range(n):
+        value = int(heads[i] >> geometry.remainder_bits)
+        symbol = value - base + 1 if base <= value < base + WIDE_SPAN else ESCAPE
+        symbols[i] = 0 if value == 0 else (ALL_ONES if value == all_ones else symbol)
     return base
 
 
@@ -130,23 +135,15 @@ def build_table(n, prob_bits, scratch):
 def mark_escapes(n, scratch):
     """Make elements without a frequency escapes, and list their positions; returns how many."""
     symbols, frequencies = scratch.symbols, scratch.frequencies
-    # Which symbols occur is noted by plain stores, which do not wait for each other.
-    occurs = np.zeros(NUM_SYMBOLS + 1, np.uint8)
-    for i in range(n):
-        occurs[symbols[i]] = 1
-    missing = occurs[ESCAPE] > 0
+    absent = np.ones(NUM_SYMBOLS + 1, np.uint8)
     for symbol in range(NUM_SYMBOLS):
-        absent = frequencies[symbol] == 0
-        missing |= absent and occurs[symbol] > 0
-        occurs[symbol] = absent
+        absent[symbol] = frequencies[symbol] == 0
     count = 0
-    if missing:
-        occurs[ESCAPE] = 1
-        for i in range(n):
-            if occurs[symbols[i]]:
-                symbols[i] = ESCAPE
-                scratch.escapes[count] = i
-                count += 1
+    for i in range(n):
+        if absent[symbols[i]]:
+            symbols[i] = ESCAPE
+            scratch.escapes[count] = i
+            count += 1
     return count
 
 
@@ -189,7 +186,7 @@ def write_streams(n, coding, scratch, symbols):
             numbers[streams + stream * NUM_LANES + lane] = scratch.states[stream, lane]
     end += 4 * len(numbers)
     words = symbols[end : end + 2 * int(before)].view(np.uint16)
-    words[:] = scratch.words[: len(words)]
+    common.copy(words, scratch.words[: len(words)])
     return end + 2 * len(words)
 
 
@@ -309,17 +306,19 @@ def read_coded(n, geometry, stream_elems, scratch, entry, symbols):
     end = read_streams(n, int(entry.width), stream_elems, scratch, symbols)
     if end < 0 or end + (2 + heads.itemsize) * count > len(symbols):
         return False
-    if geometry.value_bits == 8:
-        heads[:] = scratch.decoded[:n]
-    else:
+    # One-byte values have been decoded in place.
+    if geometry.value_bits != 8:
         for i in range(n):
             symbol = int(scratch.decoded[i])
-            heads[i] = symbol + base - 1 if symbol else 0
+            value = (1 << geometry.value_bits) - 1 if symbol == ALL_ONES else symbol + base - 1
+            heads[i] = value if symbol else 0
     positions = symbols[end : end + 2 * count].view(np.uint16)
     values = symbols[end + 2 * count : end + (2 + heads.itemsize) * count].view(heads.dtype)
+    last = -1
     for k in range(count):
-        if positions[k] >= n:
+        if not last < positions[k] < n:
             return False
+        last = int(positions[k])
         heads[positions[k]] = values[k]
     return True
 

@@ -38,10 +38,10 @@ def fill_encoder(frequencies, prob_bits, table):
 def encode_step(state, symbol, table, words, end):
     """Return the next state of a lane and the end of the words, which may have grown by one."""
     words[end] = np.uint16(state)
-    full = state >= table[symbol, LIMIT]
-    state = state >> np.uint64(16) if full else state
+    full = np.uint64(state >= table[symbol, LIMIT])
+    state = state >> (full << np.uint64(4))
     quotient = (state * table[symbol, RECIPROCAL]) >> table[symbol, SHIFT]
-    return state + table[symbol, START] + quotient * table[symbol, REST], end + np.uint64(full)
+    return state + table[symbol, START] + quotient * table[symbol, REST], end + full
 
 
 @jit

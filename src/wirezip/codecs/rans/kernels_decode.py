@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 
 from wirezip.codecs.rans.kernels_encode import (
+    ALL_ONES,
     BITMAP_BYTES,
     FIELD,
     GROUP_ELEMS,
@@ -87,7 +88,10 @@ def joined(run):
 @triton.jit
 def values_of(symbols, base, G: tl.constexpr):
     """Undo `symbols_of`."""
-    return symbols if G.value_bytes == 1 else tl.where(symbols == 0, 0, symbols + base - 1)
+    if G.value_bytes > 1:
+        above = tl.where(symbols == ALL_ONES, G.value_count - 1, symbols + base - 1)
+        symbols = tl.where(symbols == 0, 0, above)
+    return symbols
 
 
 @triton.jit
@@ -150,7 +154,7 @@ def decode_streams(words_ptr, slots_ptr, coded_ptr, source, coded, size, G: tl.c
 
 @triton.jit
 def patch_escapes(words_ptr, list_ptr, num_escapes, numel, G: tl.constexpr):
-    """Replace the values of the escapes; returns whether one lies outside the tile."""
+    """Replace the values of the escapes; returns whether they are not at ascending places in the tile."""
     VALUE: tl.constexpr = tl.uint16 if G.value_bytes == 2 else tl.uint8
     places_ptr = list_ptr.to(tl.pointer_type(tl.uint16))
     values_ptr = (list_ptr + 2 * num_escapes).to(tl.pointer_type(VALUE))
@@ -161,7 +165,9 @@ def patch_escapes(words_ptr, list_ptr, num_escapes, numel, G: tl.constexpr):
         index = tl.load(places_ptr + escape, mask=escape < num_escapes, other=0).to(tl.int32)
         value = tl.load(values_ptr + escape, mask=escape < num_escapes, other=0)
         inside = (escape < num_escapes) & (index < numel)
-        wrong |= tl.max((index >= numel).to(tl.int32), 0)
+        before = tl.load(places_ptr + escape - 1, mask=(escape > 0) & (escape < num_escapes), other=0).to(tl.int32)
+        descends = (escape > 0) & (escape < num_escapes) & (index <= before)
+        wrong |= tl.max(((index >= numel) | descends).to(tl.int32), 0)
         ordered = order_bits(tl.load(words_ptr + index, mask=inside, other=0), G) & ((1 << G.value_shift) - 1)
         ordered |= value.to(words_ptr.dtype.element_ty) << G.value_shift
         tl.store(words_ptr + index, restore_bits(ordered, G), mask=inside)

@@ -17,7 +17,8 @@ ESCAPE = tl.constexpr(256)
 BITMAP_BYTES = tl.constexpr(32)
 SAMPLED_FROM_ELEMS = tl.constexpr(1 << 14)
 SAMPLE_STEP = tl.constexpr(4)
-WIDE_SPAN = tl.constexpr(255)
+WIDE_SPAN = tl.constexpr(254)
+ALL_ONES = tl.constexpr(255)
 FIELD = tl.constexpr((1 << 12) - 1)
 CHUNK_ELEMS = tl.constexpr(2048)
 
@@ -54,20 +55,21 @@ def symbols_of(values, base, G: tl.constexpr):
         symbols = values
     else:
         distance = (values - base).to(tl.uint32)
-        symbols = tl.where(values == 0, 0, tl.minimum(distance, WIDE_SPAN).to(tl.int32) + 1)
+        symbols = tl.where(distance < WIDE_SPAN, distance.to(tl.int32) + 1, ESCAPE)
+        symbols = tl.where(values == 0, 0, tl.where(values == G.value_count - 1, ALL_ONES, symbols))
     return symbols
 
 
 @triton.jit
 def choose_base(words_ptr, numel, G: tl.constexpr):
-    """Return the base that ends the span of symbols at the largest value sampled."""
+    """Return the base that ends the span of symbols at the largest value sampled that is not all ones."""
     base = numel & 0
     if G.value_bytes > 1:
         start = numel & 0
         largest = numel & 0
         while start < numel:
             values, inside = sampled_values(words_ptr, start, numel, G)
-            largest = tl.maximum(largest, tl.max(tl.where(inside, values, 0), 0))
+            largest = tl.maximum(largest, tl.max(tl.where(inside & (values < G.value_count - 1), values, 0), 0))
             start += CHUNK_ELEMS
         base = tl.maximum(largest - (WIDE_SPAN - 1), 0)
     return base

@@ -39,28 +39,32 @@ def sample(values: np.ndarray) -> np.ndarray:
 def to_symbols(values: np.ndarray, base: int, tiles: TileLayout) -> np.ndarray:
     """Return the symbol of each value, `ESCAPE` where it has none.
 
-    One-byte values are their own symbols. Of wider ones, 0 is symbol 0 and the 255 values from
-    `base` are symbols 1 to 255.
+    One-byte values are their own symbols. Of wider ones, 0 is symbol 0, all ones is symbol 255, and
+    the 254 values from `base` are symbols 1 to 254.
     """
     if tiles.value_bytes == 1:
         return values.astype(np.int64)
     signed = values.astype(np.int64)
     inside = (signed >= base) & (signed < base + tables.WIDE_SPAN)
-    return np.where(signed == 0, 0, np.where(inside, signed - base + 1, tables.ESCAPE))
+    symbols = np.where(inside, signed - base + 1, tables.ESCAPE)
+    return np.where(signed == 0, 0, np.where(signed == 2**tiles.value_bits - 1, tables.ALL_ONES, symbols))
 
 
 def to_values(symbols: np.ndarray, base: int, tiles: TileLayout) -> np.ndarray:
     """Undo `to_symbols`; what an escape gives is replaced later."""
     if tiles.value_bytes == 1:
         return symbols.astype(np.uint64)
-    return np.where(symbols == 0, 0, symbols + base - 1).astype(np.uint64)
+    values = np.where(symbols == tables.ALL_ONES, 2**tiles.value_bits - 1, symbols + base - 1)
+    return np.where(symbols == 0, 0, values).astype(np.uint64)
 
 
 def choose_base(values: np.ndarray, tiles: TileLayout) -> int:
-    """Return the base of the symbols: the span ends at the largest value sampled."""
+    """Return the base of the symbols: the span ends at the largest value sampled that is not all ones."""
     if tiles.value_bytes == 1:
         return 0
-    return max(0, int(sample(values).max()) - tables.WIDE_SPAN + 1)
+    sampled = sample(values)
+    largest = int(np.where(sampled == 2**tiles.value_bits - 1, 0, sampled).max())
+    return max(0, largest - tables.WIDE_SPAN + 1)
 
 
 def build_table(symbols: np.ndarray, prob_bits: int) -> Table:
@@ -212,8 +216,8 @@ def decode_tile(entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles:
     values = to_values(np.concatenate(decoded), base, tiles)
     positions = reader.take(num_escapes, "<u2").astype(np.int64)
     escaped = reader.take(num_escapes, f"<u{tiles.value_bytes}")
-    if (positions >= numel).any():
-        raise CorruptFrameError(f"rans: an escape at element {positions.max()} of {numel}")
+    if (positions >= numel).any() or (np.diff(positions) <= 0).any():
+        raise CorruptFrameError(f"rans: escapes are not at ascending elements below {numel}")
     values[positions] = escaped
     return ordered | values << common.value_shift(tiles)
 

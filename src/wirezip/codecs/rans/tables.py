@@ -25,8 +25,10 @@ MIN_PROB_BITS, MAX_PROB_BITS = 9, 12
 # Tiles of this many elements or more build their table from every fourth group of 128.
 SAMPLED_FROM_ELEMS = 1 << 14
 SAMPLE_STEP = 4
-# Symbols 1 to 255 of a value wider than a byte stand for the 255 values up to the largest sampled.
-WIDE_SPAN = NUM_SYMBOLS - 1
+# Of values wider than a byte, zero is symbol 0 and all ones (infinities and NaN) symbol 255; the
+# symbols between stand for the 254 values up to the largest other one sampled.
+WIDE_SPAN = NUM_SYMBOLS - 2
+ALL_ONES = NUM_SYMBOLS - 1
 
 
 def remainder_bits(layout: FloatFormat) -> int:

@@ -83,6 +83,13 @@ def num_columns(numel):
 
 
 @jit
+def copy(out, values):
+    """Copy `values` to the start of `out`; compiled slice assignment is several times slower."""
+    for i in range(len(values)):
+        out[i] = values[i]
+
+
+@jit
 def varying_bits(words):
     """Return the bits that are not the same in all words, in the word's type."""
     first = words[0]
@@ -207,7 +214,7 @@ def write_stored(ordered, heads, mask, symbols):
     start = write_constants(ordered, mask, 0, symbols)
     octets = heads.view(np.uint8)
     end = start + len(octets)
-    symbols[start:end] = octets
+    copy(symbols[start:end], octets)
     padded = aligned(end)
     symbols[end:padded] = 0
     return padded
@@ -217,7 +224,7 @@ def write_stored(ordered, heads, mask, symbols):
 def read_stored(symbols, heads):
     """Read the heads of a stored tile."""
     octets = heads.view(np.uint8)
-    octets[:] = symbols[: len(octets)]
+    copy(octets, symbols[: len(octets)])
 
 
 @jit

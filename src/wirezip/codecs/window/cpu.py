@@ -125,7 +125,7 @@ def make_scratch(tiles: TileLayout) -> Scratch:
     kind = np.dtype(f"u{tiles.layout.head_bytes}")
     columns = layout.num_columns(tiles.tile_elems)
     return Scratch(
-        heads=np.empty(tiles.tile_elems, kind),
+        heads=np.empty(ROWS * columns, kind),
         values=np.empty(ROWS * columns, kind),
         fields=np.empty(ROWS * columns, np.uint8),
         marks=np.empty(columns, np.uint8),
@@ -224,7 +224,7 @@ def encode_all(words, masks, geometry, scratch, entries, residue, symbols):
 def read_coded(n, geometry, scratch, entry, symbols):
     """Read the values of a coded tile into the heads of `scratch`; False if it is corrupt."""
     columns = num_columns(n)
-    heads, values, fields = scratch.heads[:n], scratch.values[: ROWS * columns], scratch.fields[: ROWS * columns]
+    values, fields = scratch.heads[: ROWS * columns], scratch.fields[: ROWS * columns]
     has_fields = geometry.remainder_bits > 0 and not entry.constant_planes >> REMAINDER_BIT & 1
     base, width = values.dtype.type(entry.base), int(entry.width)
     if width:
@@ -236,14 +236,13 @@ def read_coded(n, geometry, scratch, entry, symbols):
         if find_escapes(fields, width, marks) != entry.num_escapes:
             return False
         for i in range(len(values)):
-            values[i] = fields[i] + base
+            values[i] = values.dtype.type(fields[i] + base)
         listed = symbols[end : end + entry.num_escapes * values.itemsize].view(values.dtype)
         read_escapes(values, marks, listed)
     else:
         values[:] = base
-    heads[:] = values[:n]
     if has_fields:
-        cpu_fields.read_remainder(heads, geometry.remainder_bits, fields, symbols, 0)
+        cpu_fields.read_remainder(values[:n], geometry.remainder_bits, fields, symbols, 0)
     return True
 
 
@@ -264,7 +263,7 @@ def decode_all(words, masks, geometry, scratch, entries, residue, symbols):
             return tile
         elif mask >> REMAINDER_BIT & 1:
             cpu_fields.set_remainder(scratch.heads[:n], geometry.remainder_bits, block[REMAINDER_BIT])
-        common.join_words(part, masks, scratch.heads, (mask, block), residue[int(entry.residue_offset) :])
+        common.join_words(part, masks, scratch.heads[:n], (mask, block), residue[int(entry.residue_offset) :])
     return -1
 
 
