@@ -55,11 +55,13 @@ def compress(tensor: torch.Tensor, codec: str | Codec = "auto", *, checksum: boo
     Raises:
         UnknownCodecError: No codec has that name.
         UnsupportedDtypeError: The codec named does not take the tensor's dtype.
-        InputError: The tensor is sparse or nested, or has no data.
+        InputError: `tensor` is no tensor, or is sparse or nested, or has no data.
 
     Source:
         UCCL-Zip, section 2.1 (exponents coded, sign and mantissa as they are).
     """
+    if not isinstance(tensor, torch.Tensor):
+        raise InputError(f"compress takes a torch tensor, got {type(tensor).__name__}; torch.from_numpy makes one")
     return encode_frame(tensor, resolve_codec(codec, tensor.dtype), checksum=checksum).clone()
 
 
@@ -81,7 +83,10 @@ def decompress(frame: torch.Tensor, out: torch.Tensor | None = None) -> torch.Te
     header, body = split(frame)
     if out is None:
         check_plausible(header)
-        out = torch.empty(header.shape, dtype=header.dtype, device=frame.device)
+        try:
+            out = torch.empty(header.shape, dtype=header.dtype, device=frame.device)
+        except RuntimeError as failure:
+            raise InputError(f"no memory for the {header.original_bytes} bytes that the frame claims") from failure
     elif out.dtype != header.dtype or tuple(out.shape) != header.shape or not out.is_contiguous():
         raise InputError(
             f"the frame holds {header.dtype} {header.shape}; out is {out.dtype} {tuple(out.shape)}"

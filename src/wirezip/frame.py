@@ -160,6 +160,8 @@ def split(frame: torch.Tensor) -> tuple[FrameHeader, torch.Tensor]:
         InputError: `frame` is not a 1-D contiguous uint8 tensor.
         FrameError: One of its subclasses, as in `unpack_header`.
     """
+    if not isinstance(frame, torch.Tensor):
+        raise InputError(f"a frame is a uint8 tensor, got {type(frame).__name__}")
     if frame.dtype != torch.uint8 or frame.dim() != 1 or not frame.is_contiguous():
         raise InputError(f"a frame is a contiguous 1-D uint8 tensor, got {frame.dtype} {tuple(frame.shape)}")
     header = unpack_header(frame[:MAX_HEADER_BYTES].cpu().numpy().tobytes())

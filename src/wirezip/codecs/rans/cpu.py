@@ -6,7 +6,7 @@ import numpy as np
 
 from wirezip.codecs.rans import tables
 from wirezip.codecs.rans.cpu_streams import (
-    NUM_FIELDS,
+    ROW,
     decode_stream,
     encode_stream,
     fill_decoder,
@@ -67,13 +67,13 @@ def make_scratch(tiles: TileLayout) -> Scratch:
         symbols=np.empty(tiles.tile_elems, np.uint16),
         fields=np.empty(ROWS * layout.num_columns(tiles.tile_elems), np.uint8),
         states=np.empty((streams, NUM_LANES), np.uint64),
-        words=np.empty(tiles.tile_elems + 1, np.uint16),
+        words=np.zeros(tiles.tile_elems + GROUP_ELEMS, np.uint16),
         ends=np.empty(streams, np.uint32),
         escapes=np.empty(tiles.tile_elems, np.uint16),
         # One-byte heads are their own symbols, and are decoded in place.
         decoded=heads if heads.itemsize == 1 else np.empty(tiles.tile_elems, np.uint8),
         frequencies=np.empty(NUM_SYMBOLS + 1, np.int64),
-        encoder=np.empty((NUM_SYMBOLS + 1, NUM_FIELDS), np.uint64),
+        encoder=np.empty((NUM_SYMBOLS + 1) * ROW, np.uint64),
         decoder=np.empty(1 << tables.MAX_PROB_BITS, np.uint32),
     )
 
@@ -283,20 +283,20 @@ def read_streams(n, prob_bits, stream_elems, scratch, symbols):
         return -1
     fill_decoder(scratch.frequencies, prob_bits, scratch.decoder)
     numbers = symbols[end : end + 4 * streams * (1 + NUM_LANES)].view(np.uint32)
-    # The words are read through a view that starts before them, at the counts and states.
-    words = symbols[end : end + (len(symbols) - end) // 2 * 2].view(np.uint16)
-    begin = 2 * len(numbers)
+    end += 4 * len(numbers)
+    states, words = np.empty(NUM_LANES, np.uint32), scratch.words
     for stream in range(streams):
-        stop = begin + int(numbers[stream])
-        if stop > len(words):
+        count, first = int(numbers[stream]), streams + stream * NUM_LANES
+        if count > stream_elems or end + 2 * count > len(symbols):
             return -1
-        for lane in range(NUM_LANES):
-            scratch.states[stream, lane] = numbers[streams + stream * NUM_LANES + lane]
+        # Copied to where words that a corrupt stream asks for beyond its own may be read.
+        common.copy(words[GROUP_ELEMS:], symbols[end : end + 2 * count].view(np.uint16))
+        common.copy(states, numbers[first : first + NUM_LANES])
         part = scratch.decoded[stream * stream_elems : min(n, (stream + 1) * stream_elems)]
-        if not decode_stream(part, scratch.decoder, prob_bits, scratch.states[stream], words, (begin, stop)):
+        if not decode_stream(part, scratch.decoder, prob_bits, states, words, GROUP_ELEMS + count):
             return -1
-        begin = stop
-    return end + 2 * begin
+        end += 2 * count
+    return end
 
 
 @jit

@@ -8,11 +8,13 @@ frequency.
 
 import numpy as np
 
+from wirezip.codecs.rans import cpu_simd
 from wirezip.codecs.rans.tables import GROUP_ELEMS, LANE_RUN, NUM_LANES, NUM_SYMBOLS, STATE_MIN
 from wirezip.codecs.tiles.cpu import inlined, jit
 
 LIMIT, RECIPROCAL, SHIFT, START, REST = range(5)
-NUM_FIELDS = 5
+# Rows are padded to a power of two, so that their place is found by a shift.
+ROW = 8
 
 
 @jit
@@ -22,26 +24,27 @@ def fill_encoder(frequencies, prob_bits, table):
     for symbol in range(NUM_SYMBOLS + 1):
         frequency = frequencies[symbol]
         if frequency:
-            bits = 0
+            row, bits = symbol * ROW, 0
             while (1 << bits) < frequency:
                 bits += 1
             # Rounded-up reciprocal: exact for any 31-bit dividend, as bits is ceil(log2(frequency)).
-            table[symbol, LIMIT] = np.uint64(frequency) << np.uint64(31 - prob_bits)
-            table[symbol, RECIPROCAL] = ((np.uint64(1) << np.uint64(31 + bits)) + frequency - 1) // np.uint64(frequency)
-            table[symbol, SHIFT] = 31 + bits
-            table[symbol, START] = start
-            table[symbol, REST] = (1 << prob_bits) - frequency
+            table[row + LIMIT] = np.uint64(frequency) << np.uint64(31 - prob_bits)
+            table[row + RECIPROCAL] = ((np.uint64(1) << np.uint64(31 + bits)) + frequency - 1) // np.uint64(frequency)
+            table[row + SHIFT] = 31 + bits
+            table[row + START] = start
+            table[row + REST] = (1 << prob_bits) - frequency
             start += frequency
 
 
 @inlined
 def encode_step(state, symbol, table, words, end):
     """Return the next state of a lane and the end of the words, which may have grown by one."""
+    row = symbol * np.uint64(ROW)
     words[end] = np.uint16(state)
-    full = np.uint64(state >= table[symbol, LIMIT])
+    full = np.uint64(state >= table[row + np.uint64(LIMIT)])
     state = state >> (full << np.uint64(4))
-    quotient = (state * table[symbol, RECIPROCAL]) >> table[symbol, SHIFT]
-    return state + table[symbol, START] + quotient * table[symbol, REST], end + full
+    quotient = (state * table[row + np.uint64(RECIPROCAL)]) >> table[row + np.uint64(SHIFT)]
+    return state + table[row + np.uint64(START)] + quotient * table[row + np.uint64(REST)], end + full
 
 
 @jit
@@ -92,31 +95,40 @@ def decode_step(state, slots, prob_bits, words, end):
 
 
 @jit
-def decode_stream(symbols, slots, prob_bits, states, words, bounds):
-    """Decode a stream from the words between `bounds`, in reverse; False if it is corrupt.
+def _decode_group(symbols, states, slots, words, end, prob_bits):
+    """Decode a whole group; see `cpu_simd.decode_group`."""
+    for turn in range(np.uint64(LANE_RUN)):
+        for back in range(np.uint64(NUM_LANES)):
+            lane = np.uint64(NUM_LANES - 1) - back
+            i = np.uint64(LANE_RUN) * lane + np.uint64(LANE_RUN - 1) - turn
+            symbols[i], state, end = decode_step(np.uint64(states[lane]), slots, prob_bits, words, end)
+            states[lane] = state
+    return end
 
-    At least 32 words that may be read must lie before the first bound.
+
+decode_group = cpu_simd.decode_group if cpu_simd.is_available() else _decode_group
+
+
+@jit
+def decode_stream(symbols, slots, prob_bits, states, words, end):
+    """Decode a stream from the words between `GROUP_ELEMS` and `end`, in reverse; False if it is corrupt.
+
+    The words before those may be read, and mean nothing: a corrupt stream takes them before its end
+    is noticed.
     """
-    n = np.uint64(len(symbols))
-    whole = n // np.uint64(GROUP_ELEMS) * np.uint64(GROUP_ELEMS)
-    begin, end, bits = np.uint64(bounds[0]), np.uint64(bounds[1]), np.uint64(prob_bits)
-    for back in range(LANE_RUN * NUM_LANES):
-        lane = np.uint64(NUM_LANES - 1 - back % NUM_LANES)
-        i = whole + np.uint64(LANE_RUN) * lane + np.uint64(LANE_RUN - 1 - back // NUM_LANES)
+    n, bits, left = len(symbols), np.uint64(prob_bits), np.uint64(end)
+    whole = n // GROUP_ELEMS * GROUP_ELEMS
+    for back in range(GROUP_ELEMS):
+        lane = NUM_LANES - 1 - back % NUM_LANES
+        i = whole + LANE_RUN * lane + LANE_RUN - 1 - back // NUM_LANES
         if i < n:
-            symbols[i], states[lane], end = decode_step(states[lane], slots, bits, words, end)
-            if end < begin:
-                return False
-    for group in range(whole // np.uint64(GROUP_ELEMS)):
-        first = whole - np.uint64(GROUP_ELEMS) * (np.uint64(group) + np.uint64(1))
-        for turn in range(np.uint64(LANE_RUN)):
-            for back in range(np.uint64(NUM_LANES)):
-                lane = np.uint64(NUM_LANES - 1) - back
-                i = first + np.uint64(LANE_RUN) * lane + np.uint64(LANE_RUN - 1) - turn
-                symbols[i], states[lane], end = decode_step(states[lane], slots, bits, words, end)
-            if end < begin:
-                return False
+            symbols[i], state, left = decode_step(np.uint64(states[lane]), slots, bits, words, left)
+            states[lane] = state
+    first = whole
+    while first > 0 and left >= GROUP_ELEMS:
+        first -= GROUP_ELEMS
+        left = decode_group(symbols[first : first + GROUP_ELEMS], states, slots, words, left, bits)
     for lane in range(NUM_LANES):
         if states[lane] != STATE_MIN:
             return False
-    return end == begin
+    return first == 0 and left == GROUP_ELEMS
