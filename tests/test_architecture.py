@@ -74,7 +74,7 @@ def functions(path: Path) -> Iterator[ast.FunctionDef]:
 def is_compiled(function: ast.FunctionDef) -> bool:
     """Return whether Numba or Triton compiles a function, or it stands for one that they do."""
     decorators = {ast.unparse(node).split("(")[0] for node in function.decorator_list}
-    return bool(decorators & {"jit", "inlined", "overload", "triton.jit"})
+    return bool(decorators & {"jit", "inlined", "intrinsic", "overload", "triton.jit"})
 
 
 def positional(function: ast.FunctionDef) -> list[str]:
