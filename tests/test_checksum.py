@@ -19,7 +19,8 @@ def by_definition(data: bytes) -> int:
         z = (i + 1) * 0x9E3779B97F4A7C15 % 2**64
         z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
         z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
-        total += int.from_bytes(data[4 * i : 4 * i + 4], "little") * ((z ^ (z >> 31)) | 1)
+        product = int.from_bytes(data[4 * i : 4 * i + 4], "little") * ((z ^ (z >> 31)) | 1) % 2**64
+        total += product ^ (product >> 32)
     return total % 2**64
 
 
@@ -68,3 +69,12 @@ def test_swapped_words_are_found():
         swapped = words.clone()
         swapped[[i, i + 1]] = words[[i + 1, i]]
         assert checksum(swapped) != before
+
+
+def test_two_flipped_signs_are_found():
+    # A plain sum of products keeps only the low half of such a change, and misses this one.
+    values = torch.ones(400_000)
+    values[264_525] = -1.0
+    before = checksum(values)
+    values[[264_525, 376_165]] *= -1
+    assert checksum(values) != before

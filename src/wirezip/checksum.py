@@ -1,10 +1,11 @@
 """A 64-bit checksum of the original bytes that any number of workers can compute in any order.
 
 The bytes, zero-padded to a multiple of four, are read as little-endian 32-bit words `w[i]`; the
-checksum is `sum(w[i] * odd(i)) mod 2**64`, where `odd(i)` is the i-th output of splitmix64 with its
-lowest bit set. An odd multiplier is invertible modulo 2**64, so a change confined to one word is
-always found; anything else is missed with probability about 2**-64. A cyclic redundancy check would
-serve as well on a CPU, but it cannot be summed tile by tile on a GPU without a table of powers.
+checksum is the sum modulo 2**64 of `p xor (p >> 32)` for `p = w[i] * odd(i) mod 2**64`, where `odd(i)`
+is the i-th output of splitmix64 with its lowest bit set. Both steps are invertible, so a change
+confined to one word is always found; the shift spreads changes of a word's high bits, such as
+flipped signs, over the whole sum. A cyclic redundancy check would serve as well on a CPU, but it
+cannot be summed tile by tile on a GPU without a table of powers.
 
 Source: multilinear hashing (Lemire and Kaser, "Strongly universal string hashing is fast");
 splitmix64 (Steele, Lea and Flood, OOPSLA 2014). Normative text: docs/format.md, "Checksum".
@@ -28,6 +29,11 @@ def multipliers(first: int, count: int) -> np.ndarray:
     return (z ^ (z >> np.uint64(31))) | np.uint64(1)
 
 
+def mixed(products: np.ndarray) -> np.ndarray:
+    """Return `p xor (p >> 32)` of uint64 products."""
+    return products ^ (products >> np.uint64(32))
+
+
 def checksum_reference(data: np.ndarray) -> int:
     """Return the checksum of uint8 `data` by the definition, one step of words at a time."""
     padded = np.concatenate([data, np.zeros(-len(data) % 4, np.uint8)])
@@ -35,7 +41,7 @@ def checksum_reference(data: np.ndarray) -> int:
     total = 0
     for first in range(0, len(words), WORDS_PER_STEP):
         step = words[first : first + WORDS_PER_STEP]
-        total += int((step * multipliers(first, len(step))).sum(dtype=np.uint64))
+        total += int(mixed(step * multipliers(first, len(step))).sum(dtype=np.uint64))
     return total % 2**64
 
 
@@ -52,7 +58,8 @@ def _compiled() -> Callable[[np.ndarray], Any]:
             z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
             z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             z = (z ^ (z >> np.uint64(31))) | np.uint64(1)
-            total += np.uint64(words[i]) * z
+            z *= np.uint64(words[i])
+            total += z ^ (z >> np.uint64(32))
         return total
 
     return words_sum
@@ -73,5 +80,5 @@ def checksum(data: torch.Tensor) -> int:
     tail = octets[whole * 4 :]
     if len(tail):
         word = int.from_bytes(tail.tobytes(), "little")
-        total += word * int(multipliers(whole, 1)[0])
+        total += int(mixed(np.uint64(word) * multipliers(whole, 1))[0])
     return total % 2**64

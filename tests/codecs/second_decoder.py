@@ -241,6 +241,7 @@ def _rans_slots(tail: Reader, width: int) -> list[Slot]:
     frequencies = tail.integers(len(listed), 2)
     tail.take(len(listed) % 2 * 2)
     left = 2**width - sum(frequencies)
+    _require(bool(listed), "no symbol has a frequency")
     _require(all(frequencies) and left > 0, "frequencies are not positive or leave the escape no slot")
     slots = []
     for symbol, frequency in zip([*listed, ESCAPE], [*frequencies, left], strict=True):
@@ -280,7 +281,8 @@ def _checksum(original: bytes) -> int:
         z = (i + 1) * 0x9E3779B97F4A7C15 & MASK_64
         z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK_64
         z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK_64
-        total += word * (z ^ z >> 31 | 1)
+        product = word * (z ^ z >> 31 | 1) & MASK_64
+        total += product ^ product >> 32
     return total & MASK_64
 
 

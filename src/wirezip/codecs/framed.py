@@ -74,7 +74,7 @@ def encode_frame(tensor: torch.Tensor, codec: Codec, *, checksum: bool) -> torch
         if body.numel() >= values.numel() * values.itemsize and codec.lossless:
             served = get("raw")
             body = served.encode(values, frame[start:])
-    total = checksum_of(values) if checksum else None
+    total = checksum_of(values) if checksum and served.lossless else None
     header = FrameHeader(served.name, values.dtype, shape, body.numel(), total)
     frame[:start] = torch.frombuffer(bytearray(header.pack()), dtype=torch.uint8)
     return frame[: header.frame_bytes]

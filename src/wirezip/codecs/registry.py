@@ -14,7 +14,7 @@ REGISTRY: dict[str, str] = {
     "zstd": "wirezip.codecs.general.codec:Zstd",
     "lz4": "wirezip.codecs.general.codec:Lz4",
     "blosc": "wirezip.codecs.general.codec:Blosc",
-    "pcodec": "wirezip.codecs.general.codec:Pcodec",
+    "pcodec": "wirezip.codecs.general.pcodec:Pcodec",
 }
 
 # Extras of the distribution that bring what a codec needs.
@@ -41,7 +41,8 @@ def codec_class(name: str) -> type[Codec]:
     module, _, attribute = REGISTRY[name].partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
-    except ImportError as missing:
+    # A library may also break while it is imported, over the version of another one.
+    except Exception as missing:
         hint = f"; pip install 'wirezip[{EXTRAS[name]}]' brings it" if name in EXTRAS else ""
         raise CodecUnavailableError(f"codec {name} is not available here: {missing}{hint}") from missing
 

@@ -259,7 +259,7 @@ def read_table(prob_bits, scratch, symbols):
     for symbol in range(NUM_SYMBOLS):
         present += symbols[symbol // 8] >> symbol % 8 & 1
     end = BITMAP_BYTES + (present + 1) // 2 * 4
-    if end > len(symbols):
+    if end > len(symbols) or present == 0:
         return -1
     listed, k, left = symbols[BITMAP_BYTES:end].view(np.uint16), 0, 1 << prob_bits
     for symbol in range(NUM_SYMBOLS):

@@ -36,7 +36,7 @@ def load_table(coded_ptr, prob_bits, room):
     wanted = (present != 0) & (table_bytes <= room)
     frequency = tl.load(list_ptr + tl.cumsum(present, 0) - 1, mask=wanted, other=0).to(tl.int32)
     absent = tl.max(((present != 0) & (frequency == 0)).to(tl.int32), 0)
-    illegal = (absent != 0) | (tl.sum(frequency, 0) >= (1 << prob_bits))
+    illegal = (absent != 0) | (num_present == 0) | (tl.sum(frequency, 0) >= (1 << prob_bits))
     return frequency, present, table_bytes, illegal
 
 

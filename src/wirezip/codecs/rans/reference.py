@@ -190,7 +190,7 @@ def read_table(reader: _Reader, prob_bits: int) -> Table:
     frequencies = np.zeros(tables.NUM_SYMBOLS + 1, np.int64)
     frequencies[:-1][present] = reader.take(tables.frequency_bytes(count) // 2, "<u2")[:count]
     frequencies[-1] = (1 << prob_bits) - int(frequencies.sum())
-    if frequencies[-1] < 1 or (frequencies[:-1][present] == 0).any():
+    if count == 0 or frequencies[-1] < 1 or (frequencies[:-1][present] == 0).any():
         raise CorruptFrameError(f"rans: frequencies sum to {frequencies[:-1].sum()} of {1 << prob_bits}")
     return Table(prob_bits, frequencies)
 
