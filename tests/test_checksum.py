@@ -19,8 +19,8 @@ def by_definition(data: bytes) -> int:
         z = (i + 1) * 0x9E3779B97F4A7C15 % 2**64
         z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
         z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
-        product = int.from_bytes(data[4 * i : 4 * i + 4], "little") * ((z ^ (z >> 31)) | 1) % 2**64
-        total += product ^ (product >> 32)
+        product = int.from_bytes(data[4 * i : 4 * i + 4], "little") * 0xFF51AFD7ED558CCD % 2**64
+        total += (product ^ (product >> 32)) * ((z ^ (z >> 31)) | 1)
     return total % 2**64
 
 

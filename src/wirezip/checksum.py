@@ -1,11 +1,12 @@
 """A 64-bit checksum of the original bytes that any number of workers can compute in any order.
 
 The bytes, zero-padded to a multiple of four, are read as little-endian 32-bit words `w[i]`; the
-checksum is the sum modulo 2**64 of `p xor (p >> 32)` for `p = w[i] * odd(i) mod 2**64`, where `odd(i)`
-is the i-th output of splitmix64 with its lowest bit set. Both steps are invertible, so a change
-confined to one word is always found; the shift spreads changes of a word's high bits, such as
-flipped signs, over the whole sum. A cyclic redundancy check would serve as well on a CPU, but it
-cannot be summed tile by tile on a GPU without a table of powers.
+checksum is the sum modulo 2**64 of `spread(w[i]) * odd(i)`, where `odd(i)` is the i-th output of
+splitmix64 with its lowest bit set. `spread` makes 64 bits of a word without losing any, so that a
+change of its high bits, such as a flipped sign, is not shifted out of the product; it and the
+multiplication are invertible, so a change confined to one word is always found. A cyclic redundancy
+check would serve as well on a CPU, but it cannot be summed tile by tile on a GPU without a table of
+powers.
 
 Source: multilinear hashing (Lemire and Kaser, "Strongly universal string hashing is fast");
 splitmix64 (Steele, Lea and Flood, OOPSLA 2014). Normative text: docs/format.md, "Checksum".
@@ -19,6 +20,7 @@ import numpy as np
 import torch
 
 WORDS_PER_STEP = 1 << 20
+SPREAD = 0xFF51AFD7ED558CCD
 
 
 def multipliers(first: int, count: int) -> np.ndarray:
@@ -29,8 +31,9 @@ def multipliers(first: int, count: int) -> np.ndarray:
     return (z ^ (z >> np.uint64(31))) | np.uint64(1)
 
 
-def mixed(products: np.ndarray) -> np.ndarray:
-    """Return `p xor (p >> 32)` of uint64 products."""
+def spread(words: np.ndarray) -> np.ndarray:
+    """Return 64 bits of each 32-bit word, given and returned as uint64."""
+    products = words * np.uint64(SPREAD)
     return products ^ (products >> np.uint64(32))
 
 
@@ -41,7 +44,7 @@ def checksum_reference(data: np.ndarray) -> int:
     total = 0
     for first in range(0, len(words), WORDS_PER_STEP):
         step = words[first : first + WORDS_PER_STEP]
-        total += int(mixed(step * multipliers(first, len(step))).sum(dtype=np.uint64))
+        total += int((spread(step) * multipliers(first, len(step))).sum(dtype=np.uint64))
     return total % 2**64
 
 
@@ -58,8 +61,8 @@ def _compiled() -> Callable[[np.ndarray], Any]:
             z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
             z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             z = (z ^ (z >> np.uint64(31))) | np.uint64(1)
-            z *= np.uint64(words[i])
-            total += z ^ (z >> np.uint64(32))
+            w = np.uint64(words[i]) * np.uint64(SPREAD)
+            total += (w ^ (w >> np.uint64(32))) * z
         return total
 
     return words_sum
@@ -80,5 +83,5 @@ def checksum(data: torch.Tensor) -> int:
     tail = octets[whole * 4 :]
     if len(tail):
         word = int.from_bytes(tail.tobytes(), "little")
-        total += int(mixed(np.uint64(word) * multipliers(whole, 1))[0])
+        total += int((spread(np.array([word], np.uint64)) * multipliers(whole, 1))[0])
     return total % 2**64

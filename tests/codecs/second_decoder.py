@@ -281,8 +281,8 @@ def _checksum(original: bytes) -> int:
         z = (i + 1) * 0x9E3779B97F4A7C15 & MASK_64
         z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK_64
         z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK_64
-        product = word * (z ^ z >> 31 | 1) & MASK_64
-        total += product ^ product >> 32
+        product = word * 0xFF51AFD7ED558CCD & MASK_64
+        total += (product ^ product >> 32) * (z ^ z >> 31 | 1)
     return total & MASK_64
 
 

@@ -148,6 +148,24 @@ def check_damage(codec: Codec, dtype: torch.dtype) -> None:
                 continue
 
 
+def check_other_count(codec: Codec, dtype: torch.dtype) -> None:
+    """A body of one count is not accepted for a larger one."""
+    for _, values in distributions(2500, dtype):
+        body = codec.encode(values)
+        try:
+            decode_guarded(codec, body, 5000, dtype)
+        except FrameError:
+            continue
+        raise ConformanceError(f"{codec.name}: 2500 {dtype} were accepted as 5000")
+
+
+def check_large_constant(codec: Codec, dtype: torch.dtype) -> None:
+    """A constant of 4 Mi elements takes no less than the floor that decoders refuse bodies by."""
+    values = torch.ones(1 << 22).to(dtype)
+    used, least = codec.encode(values).numel(), codec.min_encoded_bytes(1 << 22, dtype)
+    require(used >= least, f"{codec.name}: 4 Mi constants of {dtype} take {used} bytes, below the floor of {least}")
+
+
 def check_truncation(codec: Codec, dtype: torch.dtype) -> None:
     """No proper prefix of a body is accepted."""
     values = dict(distributions(2500, dtype))["normal"]
@@ -189,5 +207,7 @@ CHECKS: tuple[Check, ...] = (
     check_bad_arguments,
     check_damage,
     check_truncation,
+    check_other_count,
+    check_large_constant,
 )
 LOSSLESS_CHECKS: tuple[Check, ...] = (check_round_trip,)
