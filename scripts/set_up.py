@@ -18,6 +18,8 @@ ENVIRONMENT = ROOT / ".venv"
 STAMP = ENVIRONMENT / "wirezip-set-up"
 INPUTS = [ROOT / "pyproject.toml", ROOT / "constraints.txt", ROOT / "constraints-torch.txt", Path(__file__)]
 EXTRAS = "hpc,peers,dev"
+COMPILED = ROOT / "src" / "wirezip" / "codecs"
+COMPILED_STAMP = ENVIRONMENT / "wirezip-compiled"
 
 
 def has_torch() -> bool:
@@ -32,6 +34,20 @@ def wanted() -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
+def drop_stale_code() -> None:
+    """Remove Numba's cached code if a source it came from has changed.
+
+    Numba looks at the file of each function alone, and would go on using a function compiled with
+    the old version of another file that it calls into.
+    """
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(COMPILED.rglob("*.py")))).hexdigest()
+    if COMPILED_STAMP.is_file() and COMPILED_STAMP.read_text() == digest:
+        return
+    for path in COMPILED.rglob("__pycache__/*.nb[ci]"):
+        path.unlink(missing_ok=True)
+    COMPILED_STAMP.write_text(digest)
+
+
 def main() -> int:
     """Set up the environment; returns the exit code."""
     if sys.version_info < (3, 10):
@@ -39,6 +55,7 @@ def main() -> int:
         return 1
     digest = wanted()
     if STAMP.is_file() and STAMP.read_text() == digest:
+        drop_stale_code()
         return 0
     keep = has_torch()
     print(f"setting up {ENVIRONMENT.name} ({'with the PyTorch installed here' if keep else 'with its own PyTorch'})")
@@ -50,6 +67,7 @@ def main() -> int:
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
     if code == 0:
         STAMP.write_text(digest)
+        drop_stale_code()
     return code
 
 

@@ -1,4 +1,4 @@
-"""wirezip: compressed communication for PyTorch and MPI, and the benchmark that tells whether it pays.
+"""wirezip: compressed communication for PyTorch, and the benchmark that tells whether it pays.
 
 Importing this package starts nothing: no threads, no GPU context, no compiler, not even torch, which
 is loaded when one of the names below is first used.

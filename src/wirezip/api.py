@@ -92,6 +92,8 @@ def decompress(frame: torch.Tensor, out: torch.Tensor | None = None) -> torch.Te
             f"the frame holds {header.dtype} {header.shape}; out is {out.dtype} {tuple(out.shape)}"
             f"{'' if out.is_contiguous() else ', not contiguous'}"
         )
+    elif out.device != frame.device:
+        raise InputError(f"the frame is on {frame.device} and out on {out.device}")
     elif out.is_conj() or out.is_neg():
         raise InputError("out is a lazily conjugated or negated view, which cannot be written to")
     decode_into(header, body, flat_view(out))

@@ -2,8 +2,10 @@
 
 import errno
 import os
+import stat
 
 import pytest
+import torch
 
 from wirezip import files
 from wirezip.errors import FileError, InputError
@@ -83,3 +85,23 @@ def test_interrupted(tmp_path, original, packed, monkeypatch, failure):
     with pytest.raises(failure):
         files.decompress_file(packed, tmp_path / "out")
     assert names(tmp_path) == ["m.safetensors", "m.wz"]
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_output_keeps_permissions(tmp_path, exists):
+    source, target = tmp_path / "in.bin", tmp_path / "out.wz"
+    source.write_bytes(bytes(4000))
+    source.chmod(0o600)
+    if exists:
+        target.write_bytes(b"old")
+        target.chmod(0o640)
+    files.compress_file(source, target, dtype=torch.float32, force=True)
+    assert stat.S_IMODE(target.stat().st_mode) == (0o640 if exists else 0o600)
+
+
+def test_long_output_name(tmp_path):
+    source = tmp_path / "in.bin"
+    source.write_bytes(bytes(4000))
+    target = tmp_path / ("ü" * 120 + ".wz")
+    files.compress_file(source, target, dtype=torch.float32)
+    assert target.exists()

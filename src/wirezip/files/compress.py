@@ -59,7 +59,7 @@ def compress_file(
         check_distinct(source, target)
         check_target(target, force=force)
         layout = read_layout(source, dtype)
-        with replacing(target, force=force) as sink:
+        with replacing(target, source, force=force) as sink:
             _write_container(source, layout, sink, encode)
     return inspect_file(target)
 

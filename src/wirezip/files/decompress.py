@@ -39,7 +39,7 @@ def decompress_file(source_path: str | Path, target_path: str | Path, *, force: 
         check_target(target, force=force)
         index = read_index(source)
         info = describe(source, index)
-        with replacing(target, force=force) as sink:
+        with replacing(target, source, force=force) as sink:
             _restore_piece(source, PREAMBLE_BYTES, index.header, "header", sink)
             offset = index.frames_offset
             for stored in index.tensors:

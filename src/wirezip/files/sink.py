@@ -109,14 +109,16 @@ def copy_range(source: Source, offset: int, num_bytes: int, sink: Sink) -> int:
 
 
 @contextmanager
-def replacing(path: Path, *, force: bool) -> Iterator[Sink]:
+def replacing(path: Path, source: Source, *, force: bool) -> Iterator[Sink]:
     """Write a file under a temporary name in the same directory and rename it once it is whole.
 
     On any failure, an interrupt included, the temporary file is removed and the final name is left
-    as it was. A symbolic link keeps pointing where it did: its target is replaced.
+    as it was. A symbolic link keeps pointing where it did: its target is replaced. The file has the
+    permissions of the one it replaces, or else those of the input.
 
     Args:
         path: The final path.
+        source: The open input file.
         force: Whether a file that exists may be replaced.
 
     Yields:
@@ -127,13 +129,15 @@ def replacing(path: Path, *, force: bool) -> Iterator[Sink]:
     """
     check_target(path, force=force)
     final = Path(os.path.realpath(path))
-    temporary = final.with_name(f".{final.name[:100]}.{secrets.token_hex(6)}.partial")
+    # The name itself may be as long as the file system allows, so it is not part of the temporary one.
+    temporary = final.with_name(f".wirezip-{secrets.token_hex(8)}.partial")
     try:
         file = io.FileIO(temporary, "x")
     except OSError as reason:
         raise _cannot_write(path, reason) from reason
     try:
         with file:
+            _keep_mode(path, file, final, source)
             yield Sink(path, file)
             _finish(path, file)
         check_target(path, force=force)
@@ -143,6 +147,14 @@ def replacing(path: Path, *, force: bool) -> Iterator[Sink]:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def _keep_mode(path: Path, file: io.FileIO, final: Path, source: Source) -> None:
+    try:
+        mode = os.stat(final).st_mode if final.exists() else os.fstat(source.file.fileno()).st_mode
+        os.fchmod(file.fileno(), stat.S_IMODE(mode))
+    except OSError as reason:
+        raise _cannot_write(path, reason) from reason
 
 
 def _finish(path: Path, file: io.FileIO) -> None:

@@ -3,7 +3,7 @@
 A body is a header, a directory with one entry per tile, the residue section and the symbol section.
 Every tile is found through its directory entry alone, so tiles decode in any order, and a body whose
 tiles sit in fixed slots (`slotted`) decodes as one whose tiles are contiguous (`packed`). The residue
-section is complete before any symbol is coded, so a sender can let it leave early.
+section needs nothing of the symbols, so an encoder can complete it first and a sender let it leave early.
 
 Source: UCCL-Zip, sections 3.2.3 (split-send) and 3.3.1 (localized tables). Normative text:
 docs/format.md, "Tiled bodies".

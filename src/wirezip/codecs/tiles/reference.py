@@ -1,6 +1,6 @@
 """What the reference implementations of the tiled codecs share, in NumPy: the specification.
 
-Source: docs/format.md, "Tiles".
+Source: docs/format.md, "Tiled bodies".
 """
 
 from collections.abc import Callable
