@@ -114,7 +114,7 @@ def replacing(path: Path, source: Source, *, force: bool) -> Iterator[Sink]:
 
     On any failure, an interrupt included, the temporary file is removed and the final name is left
     as it was. A symbolic link keeps pointing where it did: its target is replaced. The file has the
-    permissions of the one it replaces, or else those of the input.
+    permissions of the one it replaces, or else at most those of the input.
 
     Args:
         path: The final path.
@@ -151,7 +151,11 @@ def replacing(path: Path, source: Source, *, force: bool) -> Iterator[Sink]:
 
 def _keep_mode(path: Path, file: io.FileIO, final: Path, source: Source) -> None:
     try:
-        mode = os.stat(final).st_mode if final.exists() else os.fstat(source.file.fileno()).st_mode
+        if final.exists():
+            mode = os.stat(final).st_mode
+        else:
+            # A private input does not get a public output; the umask has had its say already.
+            mode = os.fstat(file.fileno()).st_mode & os.fstat(source.file.fileno()).st_mode
         os.fchmod(file.fileno(), stat.S_IMODE(mode))
     except OSError as reason:
         raise _cannot_write(path, reason) from reason
