@@ -352,7 +352,24 @@ def test_ranks_outside_the_group_are_refused():
             run_ranks(2, lambda comm, peer=peer: send(comm, torch.zeros(3), peer))
 
 
-def test_codec_that_does_not_take_the_float_is_refused():
-    tensor = torch.zeros(3).to(torch.float8_e5m2)
-    with pytest.raises(UnsupportedDtypeError, match="pcodec"):
-        run_ranks(2, lambda comm: send(comm, tensor, 1 - comm.rank, codec="pcodec"))
+@pytest.mark.parametrize("operation", [send, recv])
+@pytest.mark.parametrize("peer", [0, 1])
+@pytest.mark.parametrize("numel", [0, 3])
+def test_codec_that_does_not_take_the_float_is_refused_before_anything_is_posted(operation, peer, numel):
+    def run(comm):
+        if comm.rank == 0:
+            tensor = torch.zeros(numel).to(torch.float8_e5m2)
+            with pytest.raises(UnsupportedDtypeError, match=rf"rank 0: {operation.__name__} .*codec pcodec"):
+                operation(comm, tensor, peer, codec="pcodec")
+        # Nothing is left over: the next message of the channel is the first.
+        out = torch.zeros(4)
+        if comm.rank == 0 and peer == 0:
+            send(comm, torch.ones(4), 0)
+            recv(comm, out, 0)
+        elif comm.rank == (0 if operation is send else 1) and peer == 1:
+            send(comm, torch.ones(4), 1 - comm.rank)
+        elif peer == 1:
+            recv(comm, out, 1 - comm.rank)
+        return out.sum().item()
+
+    run_ranks(2, run, timeout_s=5)

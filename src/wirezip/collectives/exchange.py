@@ -14,26 +14,10 @@ import torch
 from wirezip.codecs.base import Codec
 from wirezip.collectives.record import CollectiveRecord
 from wirezip.comm.base import COLLECTIVE_TAG, Communicator
-from wirezip.errors import CommError, FrameError, MismatchError, UnsupportedDtypeError, WirezipError
-from wirezip.floats import FLOAT_FORMATS
+from wirezip.errors import CommError, FrameError, MismatchError, WirezipError
 from wirezip.transfer.channel import Incoming, Outgoing, open_endpoint, post, post_abort
 from wirezip.transfer.message import Call, MessageHeader
 from wirezip.transfer.payload import Payload
-
-
-def check_codec(codec: Codec, dtype: torch.dtype, what: str) -> None:
-    """Refuse a codec that does not take a float dtype, before any rank waits for this one.
-
-    Args:
-        codec: The codec asked for.
-        dtype: Dtype of the tensor.
-        what: Rank and collective, for the text of the error.
-
-    Raises:
-        UnsupportedDtypeError: It is a float dtype that the codec does not take.
-    """
-    if dtype in FLOAT_FORMATS and not codec.supports(dtype):
-        raise UnsupportedDtypeError(f"{what}: codec {codec.name} does not take {dtype}")
 
 
 @dataclass

@@ -69,6 +69,21 @@ def check_writable(tensor: torch.Tensor, what: str) -> None:
         raise InputError(f"{what}: cannot write to an expanded tensor, whose elements share memory")
 
 
+def check_codec(codec: Codec, dtype: torch.dtype, what: str) -> None:
+    """Refuse a codec that does not take a float dtype, before any rank waits for this one.
+
+    Args:
+        codec: The codec asked for.
+        dtype: Dtype of the tensor.
+        what: Rank and operation, for the text of the error.
+
+    Raises:
+        UnsupportedDtypeError: It is a float dtype that the codec does not take.
+    """
+    if dtype in FLOAT_FORMATS and not codec.supports(dtype):
+        raise UnsupportedDtypeError(f"{what}: codec {codec.name} does not take {dtype}")
+
+
 def flat_values(tensor: torch.Tensor) -> torch.Tensor:
     """Return the elements in logical order as a contiguous 1-D tensor, without a copy if they are so already."""
     return flat_view(tensor.detach().resolve_conj().resolve_neg().contiguous())
@@ -111,12 +126,10 @@ def encode(values: torch.Tensor, codec: Codec, *, checksum: bool) -> Payload:
         checksum: Whether the message carries a checksum; never for a lossy codec.
 
     Raises:
-        UnsupportedDtypeError: The elements are floats of a kind that the codec does not take.
+        UnsupportedDtypeError: The elements are floats that `check_codec` would have refused.
     """
-    takes = codec.supports(values.dtype)
-    if not takes and values.dtype in FLOAT_FORMATS:
-        raise UnsupportedDtypeError(f"codec {codec.name} does not take {values.dtype}")
-    if codec.name == "raw" or values.numel() == 0 or not takes:
+    is_for_others = values.dtype not in FLOAT_FORMATS and not codec.supports(values.dtype)
+    if codec.name == "raw" or values.numel() == 0 or is_for_others:
         return encode_raw(values, checksum=checksum)
     body = codec.encode(values)
     if codec.lossless and body.numel() >= values.numel() * values.itemsize:

@@ -11,6 +11,7 @@ from wirezip.errors import InputError
 from wirezip.transfer.channel import open_endpoint, post
 from wirezip.transfer.message import HEADER_BYTES, Call
 from wirezip.transfer.payload import (
+    check_codec,
     check_tensor,
     check_writable,
     encode_raw,
@@ -74,6 +75,7 @@ def send(
     _check_tag(tag, what)
     check_tensor(tensor, what)
     chosen, plan = resolve_codec(codec, tensor.dtype), get_strategy(strategy)
+    check_codec(chosen, tensor.dtype, what)
     call = Call("send", strategy, chosen.name, tensor.dtype, tensor.numel())
     values = flat_values(tensor)
     endpoint = open_endpoint(comm, dst, tag)
@@ -109,7 +111,7 @@ def recv(
 
     Raises:
         InputError: An argument is not legal.
-        CodecError: The codec is not known.
+        CodecError: The codec is not known or does not take this dtype.
         MismatchError: The ranks disagree; the message is dropped and the next can be received.
         FrameError: The message is corrupt.
         CommError: The peer is lost or does not answer.
@@ -118,6 +120,7 @@ def recv(
     _check_tag(tag, what)
     check_writable(tensor, what)
     chosen, plan = resolve_codec(codec, tensor.dtype), get_strategy(strategy)
+    check_codec(chosen, tensor.dtype, what)
     call = Call("send", strategy, chosen.name, tensor.dtype, tensor.numel())
     values = flat_target(tensor)
     header = plan.recv(open_endpoint(comm, src, tag), call, values, chosen)
