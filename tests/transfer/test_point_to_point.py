@@ -92,6 +92,20 @@ def test_every_strategy_is_recorded(strategy):
     assert sent.strategy == received.strategy == strategy
 
 
+@pytest.mark.parametrize("codec", ["auto", "raw"])
+def test_under_strategy_raw_auto_means_raw(codec):
+    got, sent, received = pass_on(torch.zeros(5000), strategy="raw", codec=codec)
+    assert not got.any()
+    assert sent.codec == received.codec == "raw"
+    assert sent.wire_bytes == received.wire_bytes == HEADER_BYTES + 20_000
+
+
+@pytest.mark.parametrize("operation", [send, recv])
+def test_strategy_raw_refuses_other_codecs_to_oneself_too(operation):
+    with pytest.raises(InputError, match="no use for codec zstd"):
+        run_ranks(1, lambda comm: operation(comm, torch.zeros(3), 0, codec="zstd", strategy="raw"))
+
+
 def test_record_says_what_travelled():
     tensor = torch.zeros(10_000)
     _, sent, received = pass_on(tensor, codec="zstd")

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import torch
 
 from wirezip.codecs.base import Codec
-from wirezip.codecs.framed import resolve_codec
 from wirezip.comm.base import MAX_TAG, Communicator
 from wirezip.errors import InputError
 from wirezip.transfer.channel import open_endpoint, post
@@ -59,7 +58,7 @@ def send(
         comm: The group.
         tensor: CPU tensor of any shape and layout; its elements travel in logical order.
         dst: Rank in the group.
-        codec: A codec name, `auto`, or a codec object.
+        codec: A codec name, `auto`, or a codec object; strategy `raw` takes only `raw` and `auto`.
         strategy: `raw` or `encode_send`.
         tag: Number that the receiver asks for.
 
@@ -74,7 +73,8 @@ def send(
     what = f"rank {comm.rank}: send to rank {dst}"
     _check_tag(tag, what)
     check_tensor(tensor, what)
-    chosen, plan = resolve_codec(codec, tensor.dtype), get_strategy(strategy)
+    plan = get_strategy(strategy)
+    chosen = plan.resolve(codec, tensor.dtype)
     check_codec(chosen, tensor.dtype, what)
     call = Call("send", strategy, chosen.name, tensor.dtype, tensor.numel())
     values = flat_values(tensor)
@@ -102,7 +102,7 @@ def recv(
         comm: The group.
         tensor: CPU tensor of any shape and layout; overwritten, undefined after an error.
         src: Rank in the group.
-        codec: A codec name, `auto`, or a codec object.
+        codec: A codec name, `auto`, or a codec object; strategy `raw` takes only `raw` and `auto`.
         strategy: `raw` or `encode_send`.
         tag: Number that the sender gave.
 
@@ -119,7 +119,8 @@ def recv(
     what = f"rank {comm.rank}: recv from rank {src}"
     _check_tag(tag, what)
     check_writable(tensor, what)
-    chosen, plan = resolve_codec(codec, tensor.dtype), get_strategy(strategy)
+    plan = get_strategy(strategy)
+    chosen = plan.resolve(codec, tensor.dtype)
     check_codec(chosen, tensor.dtype, what)
     call = Call("send", strategy, chosen.name, tensor.dtype, tensor.numel())
     values = flat_target(tensor)
