@@ -2,6 +2,7 @@
 
 import os
 import signal
+from datetime import timedelta
 
 import pytest
 import torch
@@ -84,6 +85,21 @@ def test_ranks_are_those_of_the_group():
     _, one, two = run_forked(3, in_group)
     assert {one[0], two[0]} == {0, 1}
     assert (one[1:], two[1:]) == ((2, [2] * 4), (2, [1] * 4))
+
+
+def test_the_timeout_is_the_groups_own_unless_one_is_set(monkeypatch):
+    def timeouts(comm):
+        monkeypatch.delenv("WIREZIP_TIMEOUT_S")
+        group = dist.new_group([0, 1], timeout=timedelta(seconds=1))
+        own = TorchCommunicator(group)
+        if comm.rank == 0:
+            with pytest.raises(CommTimeoutError, match="within 1 s"):
+                own.irecv(buffer(), 1).wait()
+        default = TorchCommunicator().timeout_s
+        monkeypatch.setenv("WIREZIP_TIMEOUT_S", "3")
+        return own.timeout_s, default, TorchCommunicator(group).timeout_s, TorchCommunicator(group, 4.0).timeout_s
+
+    assert run_forked(2, timeouts) == [(1.0, 20.0, 3.0, 4.0)] * 2
 
 
 def test_a_destroyed_group_is_not_kept_alive():

@@ -59,7 +59,7 @@ def _serve_rank(
     pipes.release_writer.close()
     outcome: tuple[bool, object]
     try:
-        timeout_s = settings.read().timeout_s
+        timeout_s = settings.read().own_group_timeout_s
         limit = timedelta(seconds=timeout_s)
         dist.init_process_group("gloo", f"file://{store}", limit, rank=rank, world_size=world_size)
         outcome = (True, function(TorchCommunicator(timeout_s=timeout_s)))
@@ -82,7 +82,7 @@ def _serve_rank(
 def collect_forked(world_size: int, function: Callable[[Communicator], Result]) -> list[Result | Failure[Result]]:
     """Run a function once per rank, each in a forked process, and return what became of each.
 
-    The timeout is that of the settings (`WIREZIP_TIMEOUT_S`).
+    The timeout is that of the settings (`WIREZIP_TIMEOUT_S`), or 300 s.
 
     Args:
         world_size: Number of ranks.
