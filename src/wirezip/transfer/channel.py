@@ -34,14 +34,16 @@ class Channel:
         receive_lock: Held while a message is received.
         num_sent: Messages sent.
         num_received: Messages received.
-        lost: Why the next octets are no longer known to start a message; empty while they are.
+        send_lost: Why the peer may no longer know where a message starts; empty while it does.
+        receive_lost: Why the next octets are no longer known to start a message; empty while they are.
     """
 
     send_lock: threading.Lock = field(default_factory=threading.Lock)
     receive_lock: threading.Lock = field(default_factory=threading.Lock)
     num_sent: int = 0
     num_received: int = 0
-    lost: str = ""
+    send_lost: str = ""
+    receive_lost: str = ""
 
 
 @dataclass
@@ -124,16 +126,22 @@ class Outgoing:
         pendings: The sends of the header and the pieces.
         wire_bytes: Bytes of header and body.
         octets: What is being sent, kept until it has left.
+        channel: Its channel, which is lost if the message does not leave whole.
     """
 
     pendings: list[Pending]
     wire_bytes: int
     octets: tuple[torch.Tensor, torch.Tensor]
+    channel: Channel
 
     def wait(self) -> None:
         """Wait until the message has left; see `Pending.wait`."""
-        for pending in self.pendings:
-            pending.wait()
+        try:
+            for pending in self.pendings:
+                pending.wait()
+        except CommError as error:
+            self.channel.send_lost = f"a message did not leave ({error})"
+            raise
 
 
 def post(endpoint: Endpoint, call: Call, message: Payload, *, step: int = 0, is_abort: bool = False) -> Outgoing:
@@ -147,11 +155,13 @@ def post(endpoint: Endpoint, call: Call, message: Payload, *, step: int = 0, is_
         is_abort: Whether this rank gave up and this stands for the message expected.
 
     Raises:
-        CommError: The transport refuses it.
+        CommError: The transport refuses it, or an earlier message did not leave.
     """
     comm, peer, tag, channel = endpoint.comm, endpoint.peer, endpoint.tag, endpoint.channel
     body_bytes = message.body.numel()
     with channel.send_lock:
+        if channel.send_lost:
+            raise CommError(f"rank {comm.rank} cannot send to rank {peer} (tag {tag}) any more: {channel.send_lost}")
         sequence, served = channel.num_sent, message.served
         numel, checksum = message.numel, message.checksum
         header = MessageHeader(
@@ -160,8 +170,13 @@ def post(endpoint: Endpoint, call: Call, message: Payload, *, step: int = 0, is_
         packed = torch.frombuffer(bytearray(header.pack()), dtype=torch.uint8)
         channel.num_sent += 1
         pieces = message.body.split(PIECE_BYTES) if body_bytes else ()
-        pendings = [comm.isend(octets, peer, tag) for octets in (packed, *pieces)]
-    return Outgoing(pendings, HEADER_BYTES + body_bytes, (packed, message.body))
+        try:
+            pendings = [comm.isend(octets, peer, tag) for octets in (packed, *pieces)]
+        except BaseException as error:
+            # Part of the message may be on its way, whatever it was that kept the rest.
+            channel.send_lost = f"a message was not posted whole ({error})"
+            raise
+    return Outgoing(pendings, HEADER_BYTES + body_bytes, (packed, message.body), channel)
 
 
 def post_abort(endpoint: Endpoint, call: Call, step: int) -> Outgoing:
@@ -195,8 +210,8 @@ class Incoming:
             CommError: The transport refuses it, or an earlier error lost the place in the stream.
         """
         comm, peer, tag = endpoint.comm, endpoint.peer, endpoint.tag
-        if endpoint.channel.lost:
-            raise CommError(f"rank {comm.rank} cannot receive from rank {peer} any more: {endpoint.channel.lost}")
+        if lost := endpoint.channel.receive_lost:
+            raise CommError(f"rank {comm.rank} cannot receive from rank {peer} (tag {tag}) any more: {lost}")
         self.endpoint = endpoint
         self._packed = torch.empty(HEADER_BYTES, dtype=torch.uint8)
         self._pending = comm.irecv(self._packed, peer, tag)
@@ -214,7 +229,7 @@ class Incoming:
             self._pending.wait()
             return unpack(self._packed.numpy().tobytes())
         except FrameError as error:
-            channel.lost = f"message {channel.num_received} was not understood ({error})"
+            channel.receive_lost = f"message {channel.num_received} was not understood ({error})"
             raise _located(error, self.endpoint) from error
 
     def check(self, header: MessageHeader, call: Call, numel: int, step: int) -> None:
@@ -281,7 +296,7 @@ class Incoming:
         try:
             payload.check_plausible(header, codec)
         except FrameError as error:
-            self.endpoint.channel.lost = str(error)
+            self.endpoint.channel.receive_lost = str(error)
             raise _located(error, self.endpoint) from error
         in_place = header.served == "raw"
         body = out.view(torch.uint8) if in_place else torch.empty(header.body_bytes, dtype=torch.uint8)
@@ -315,7 +330,7 @@ class Incoming:
         try:
             yield
         except CommError as error:
-            self.endpoint.channel.lost = f"the body of a message did not come ({error})"
+            self.endpoint.channel.receive_lost = f"the body of a message did not come ({error})"
             raise
 
 
