@@ -70,6 +70,20 @@ def test_other_codec_and_other_strategy_are_mismatches():
     assert "differ in method" in text
 
 
+def test_mismatch_is_not_hidden_by_a_body_that_never_comes():
+    def both(comm):
+        if comm.rank == 0:
+            send(FaultyCommunicator(comm, drop(1)), smooth(9), 1)
+            return
+        with pytest.raises(MismatchError, match="8 here, 9 there") as mismatch:
+            recv(comm, torch.zeros(8), 0)
+        assert isinstance(mismatch.value.__cause__, CommError)
+        with pytest.raises(CommError, match="any more: the body of a message did not come"):
+            recv(comm, torch.zeros(8), 0)
+
+    run_ranks(2, both, timeout_s=10)
+
+
 def test_lost_message_is_a_mismatch_once():
     def both(comm):
         if comm.rank == 0:

@@ -8,6 +8,7 @@ collective starts clean. Only a lost peer, a timeout or a damaged header ends a 
 """
 
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import torch
 
@@ -112,6 +113,7 @@ class Exchange:
             The messages accepted, by peer; the others have been dropped and the first error kept.
 
         Raises:
+            WirezipError: The error kept, if a peer is lost or does not answer thereafter.
             CommError: A peer is lost or does not answer.
             CorruptFrameError: A header is damaged.
         """
@@ -121,8 +123,8 @@ class Exchange:
             try:
                 incoming.check(header, self.call, outs[peer].numel(), step)
             except CommError as error:
-                incoming.drop_body(header)
                 self.keep(error)
+                incoming.drop_body(header, self.error or error)
                 if isinstance(error, MismatchError) and self.call.differences(header.call):
                     self.peers.remove(peer)
                 continue
@@ -134,8 +136,7 @@ class Exchange:
         try:
             return incoming.read_header()
         except CommError as later:
-            # A peer that is out of step cannot answer; what put it there says more than its silence.
-            raise self.error or later from later
+            self._raise_first(later)
 
     def take(self, awaited: Awaited) -> None:
         """Wait for one body and decode it; an error in its content is kept.
@@ -150,6 +151,15 @@ class Exchange:
             awaited.incoming.take(awaited.header, awaited.body, awaited.out, self.codec)
         except FrameError as error:
             self.keep(error)
+        except CommError as later:
+            self._raise_first(later)
+
+    def _raise_first(self, later: CommError) -> NoReturn:
+        """Raise the error kept if there is one, else the later one."""
+        if self.error is None:
+            raise later
+        # A peer that is out of step cannot answer; what put it there says more than its silence.
+        raise self.error from later
 
     def keep(self, error: WirezipError) -> None:
         """Keep an error to raise at the end, unless there is an earlier one."""
@@ -163,7 +173,10 @@ class Exchange:
             CommError: A peer is lost or does not answer.
         """
         for outgoing in self._outgoing:
-            outgoing.wait()
+            try:
+                outgoing.wait()
+            except CommError as later:
+                self._raise_first(later)
         self._outgoing.clear()
         if self.error is not None:
             raise self.error

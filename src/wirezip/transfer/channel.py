@@ -17,7 +17,7 @@ from wirezip import settings
 from wirezip.codecs.base import Codec
 from wirezip.comm.base import MAX_TAG, Communicator, Pending
 from wirezip.comm.threads import Hub, LoopbackCommunicator
-from wirezip.errors import CommError, FrameError, InputError, MismatchError
+from wirezip.errors import CommError, FrameError, InputError, MismatchError, WirezipError
 from wirezip.transfer import payload
 from wirezip.transfer.message import HEADER_BYTES, Call, MessageHeader, unpack
 from wirezip.transfer.payload import EMPTY, Payload
@@ -262,20 +262,25 @@ class Incoming:
                 f"they differ in {', '.join(differing)}"
             )
 
-    def drop_body(self, header: MessageHeader) -> None:
+    def drop_body(self, header: MessageHeader, reason: WirezipError) -> None:
         """Receive the body into a small buffer and forget it.
 
         Args:
             header: Header of the message.
+            reason: Why it is of no use.
 
         Raises:
-            CommError: The peer did not send it.
+            WirezipError: The reason, if the peer did not send the body; the channel cannot be used any more.
         """
         comm, peer, tag = self.endpoint.comm, self.endpoint.peer, self.endpoint.tag
         scratch = torch.empty(min(PIECE_BYTES, header.body_bytes), dtype=torch.uint8)
-        with self._in_step():
-            for start in range(0, header.body_bytes, PIECE_BYTES):
-                comm.irecv(scratch[: header.body_bytes - start], peer, tag).wait()
+        try:
+            with self._in_step():
+                for start in range(0, header.body_bytes, PIECE_BYTES):
+                    comm.irecv(scratch[: header.body_bytes - start], peer, tag).wait()
+        except CommError as later:
+            # A peer that was out of step may well not go on; what was wrong first says more.
+            raise reason from later
 
     def start_body(self, header: MessageHeader, out: torch.Tensor, codec: Codec) -> torch.Tensor:
         """Post the receive of the body, straight into `out` when it is raw.
@@ -361,8 +366,8 @@ def receive(endpoint: Endpoint, call: Call, out: torch.Tensor, codec: Codec) -> 
         header = incoming.read_header()
         try:
             incoming.check(header, call, out.numel(), 0)
-        except CommError:
-            incoming.drop_body(header)
+        except CommError as error:
+            incoming.drop_body(header, error)
             raise
         incoming.take(header, incoming.start_body(header, out, codec), out, codec)
         return header
