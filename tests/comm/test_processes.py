@@ -1,13 +1,17 @@
 """Ranks as forked processes, and the process groups they run on."""
 
+import multiprocessing
 import os
 import signal
+import time
 from datetime import timedelta
+from multiprocessing.connection import Connection
 
 import pytest
 import torch
 import torch.distributed as dist
 
+from wirezip.comm import processes
 from wirezip.comm.processes import Failure, collect_forked, run_forked
 from wirezip.comm.torchdist import TorchCommunicator
 from wirezip.errors import CommError, CommTimeoutError, InputError, PeerLostError
@@ -40,6 +44,41 @@ def test_first_failure_is_raised():
 def test_result_that_cannot_be_pickled_is_an_error():
     with pytest.raises(CommError, match="cannot pickle"):
         run_forked(1, lambda comm: lambda: None)
+
+
+class DemandingError(Exception):
+    """Pickles, but cannot be made again from what it keeps."""
+
+    def __init__(self, one, other):
+        super().__init__(one)
+
+
+def test_result_that_cannot_be_read_back_is_an_error():
+    def fail(comm):
+        raise DemandingError(1, 2)
+
+    with pytest.raises(CommError, match="rank 0: cannot read its result: TypeError"):
+        run_forked(1, fail)
+
+
+def test_rank_that_dies_while_it_writes_its_result_is_lost(monkeypatch):
+    def send_half(connection, packed):
+        os.write(connection.fileno(), len(packed).to_bytes(4, "big") + packed[: len(packed) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(Connection, "send_bytes", send_half)
+    with pytest.raises(PeerLostError, match="rank 0 died"):
+        run_forked(1, lambda comm: 1)
+
+
+def test_ranks_end_when_the_caller_is_interrupted(monkeypatch):
+    def interrupt(connections):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(processes, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        collect_forked(2, lambda comm: time.sleep(60))
+    assert not multiprocessing.active_children()
 
 
 def test_killed_peer_is_lost():
