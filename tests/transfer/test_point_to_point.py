@@ -134,6 +134,8 @@ LAYOUTS = {
     "0-dim": lambda base: base[3],
     "one element": lambda base: base[::2][4:5],
     "no elements": lambda base: base[:0].view(0, 4),
+    "diagonal": lambda base: base[:48].view(3, 4, 4).diagonal(dim1=0, dim2=2),
+    "windows side by side": lambda base: base.unfold(0, 3, 3),
     "4-d permuted": lambda base: base[:48].view(2, 3, 2, 4).permute(0, 3, 1, 2),
 }
 
@@ -177,6 +179,22 @@ def test_expanded_tensor_is_sent_but_not_received_into():
     got, _, _ = pass_on(tensor, torch.zeros(5))
     assert got.tolist() == [3.0] * 5
     with pytest.raises(InputError, match=r"rank 0.*expanded"):
+        run_ranks(2, lambda comm: comm.rank or recv(comm, tensor, 1))
+
+
+WINDOWS = {
+    "unfold": lambda base: base.unfold(0, 4, 2),
+    "as_strided": lambda base: base.as_strided((3, 3), (1, 2)),
+    "one step back": lambda base: base.as_strided((4, 5), (4, 1)),
+}
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_overlapping_windows_are_sent_but_not_received_into(kind):
+    tensor = WINDOWS[kind](smooth(60))
+    got, _, _ = pass_on(tensor, torch.zeros(tensor.shape))
+    assert torch.equal(got, tensor)
+    with pytest.raises(InputError, match=r"rank 0.*share memory.*strides"):
         run_ranks(2, lambda comm: comm.rank or recv(comm, tensor, 1))
 
 

@@ -59,14 +59,30 @@ def check_writable(tensor: torch.Tensor, what: str) -> None:
         tensor: The tensor to be written.
         what: Rank, operation and role, for the text of the error.
 
+    Strides that interleave, which no slice, transpose or reshape has, are refused although the elements
+    may be distinct.
+
     Raises:
         InputError: The tensor is not a dense CPU tensor of distinct elements.
         UnsupportedDtypeError: The dtype has no number on the wire.
     """
     check_tensor(tensor, what)
-    dims = zip(tensor.shape, tensor.stride(), strict=True)
-    if tensor.numel() and any(size > 1 and stride == 0 for size, stride in dims):
-        raise InputError(f"{what}: cannot write to an expanded tensor, whose elements share memory")
+    if tensor.numel() and not _has_distinct_elements(tensor):
+        raise InputError(
+            f"{what}: cannot write to a tensor whose elements share memory, as those of an expanded one do; "
+            f"got shape {tuple(tensor.shape)} with strides {tensor.stride()}"
+        )
+
+
+def _has_distinct_elements(tensor: torch.Tensor) -> bool:
+    """Return whether each stride steps over all that the smaller ones reach."""
+    reach = 0
+    dims = zip(tensor.stride(), tensor.shape, strict=True)
+    for stride, size in sorted((stride, size) for stride, size in dims if size > 1):
+        if stride <= reach:
+            return False
+        reach += stride * (size - 1)
+    return True
 
 
 def check_codec(codec: Codec, dtype: torch.dtype, what: str) -> None:
