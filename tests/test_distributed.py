@@ -67,6 +67,18 @@ def test_auto_is_the_default_codec():
     assert all(run_forked(2, run))
 
 
+def test_strategy_raw_goes_with_the_default_codec():
+    def run(comm):
+        out = torch.zeros(1001, dtype=torch.bfloat16)
+        if comm.rank == 0:
+            zdist.send(values(0), 1, strategy="raw")
+        else:
+            zdist.recv(out, 0, strategy="raw")
+        return comm.rank == 0 or torch.equal(out, values(0))
+
+    assert all(run_forked(2, run))
+
+
 def test_subgroups_translate_ranks():
     def run(comm):
         group = dist.new_group([2, 0])

@@ -9,7 +9,9 @@ from wirezip.errors import SettingsError
 
 
 def test_defaults():
-    assert settings.read({}) == settings.Settings("auto", False, 300.0)
+    assert settings.read({}) == settings.Settings("auto", False, None)
+    assert settings.read({}).own_group_timeout_s == settings.OWN_GROUP_TIMEOUT_S
+    assert settings.read({"WIREZIP_TIMEOUT_S": "7"}).own_group_timeout_s == 7.0
     assert settings.read({"PATH": "/bin", "WIREZIPPER": "1", "XWIREZIP_TIMEOUT_S": "x"}) == settings.Settings()
 
 

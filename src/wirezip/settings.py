@@ -12,6 +12,7 @@ from wirezip.errors import SettingsError
 
 PREFIX = "WIREZIP_"
 IMPLEMENTATIONS = ("auto", "reference", "cpu", "triton")
+OWN_GROUP_TIMEOUT_S = 300.0
 SWITCH = {"1": True, "on": True, "true": True, "0": False, "off": False, "false": False}
 
 
@@ -23,12 +24,17 @@ class Settings:
         implementation: Which implementation of the lossless codecs runs: `auto` takes Numba for
             CPU tensors and Triton for GPU tensors.
         message_checksum: Whether messages between ranks carry a checksum of the original data.
-        timeout_s: Longest wait for a peer, in seconds.
+        timeout_s: Longest wait for a peer, in seconds; None leaves it to the process group's own timeout.
     """
 
     implementation: str = "auto"
     message_checksum: bool = False
-    timeout_s: float = 300.0
+    timeout_s: float | None = None
+
+    @property
+    def own_group_timeout_s(self) -> float:
+        """Timeout of the groups that wirezip itself starts: the one set, else `OWN_GROUP_TIMEOUT_S`."""
+        return OWN_GROUP_TIMEOUT_S if self.timeout_s is None else self.timeout_s
 
 
 def _implementation(text: str) -> str:

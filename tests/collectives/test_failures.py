@@ -141,6 +141,18 @@ def test_lost_message_is_a_mismatch_for_the_receiver():
     assert "rank 1 gave up" in str(told)
 
 
+def test_mismatch_is_not_hidden_by_what_goes_wrong_after_it():
+    def run(comm):
+        if comm.rank == 0:
+            # Its first body does not leave, so rank 1 waits in vain for the end of the message it cannot use.
+            return error_of(reduce_floats, FaultyCommunicator(comm, drop(1)), codec="raw")
+        return error_of(reduce_floats, comm, 999)
+
+    _, seen = run_ranks(2, run, timeout_s=0.3)
+    assert isinstance(seen, MismatchError)
+    assert isinstance(seen.__cause__, CommError)
+
+
 def test_closed_connection_is_a_lost_peer():
     def run(comm):
         reduce_floats(FaultyCommunicator(comm, close(1)) if comm.rank == 0 else comm)

@@ -7,6 +7,7 @@ import time
 import pytest
 import torch
 
+from wirezip.comm.faulty import FaultyCommunicator
 from wirezip.comm.paced import MIN_PIECE_BYTES, PacedCommunicator
 from wirezip.comm.threads import run_ranks
 from wirezip.errors import InputError, PeerLostError
@@ -93,6 +94,34 @@ def test_pieces_are_cut_alike_on_both_sides():
         return True
 
     assert run_ranks(2, odd, timeout_s=10) == [True, True]
+
+
+def test_receives_of_two_threads_do_not_mix_their_pieces():
+    class Slow(FaultyCommunicator):
+        def irecv(self, octets, src, tag=0):
+            # Gives the other thread the chance to put a receive between two pieces of this one.
+            time.sleep(0.002)
+            return super().irecv(octets, src, tag)
+
+    def both(comm):
+        paced = PacedCommunicator(Slow(comm, lambda index, octets: octets), 0.1)
+        octets = [torch.full((5 * MIN_PIECE_BYTES,), index * (1 - comm.rank), dtype=torch.uint8) for index in (1, 2)]
+
+        def receive(index):
+            paced.irecv(octets[index], 0).wait()
+
+        if comm.rank == 0:
+            for pending in [paced.isend(octet, 1) for octet in octets]:
+                pending.wait()
+            return None
+        threads = [threading.Thread(target=receive, args=(index,)) for index in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return sorted(octet.unique().tolist() for octet in octets)
+
+    assert run_ranks(2, both, timeout_s=10)[1] == [[1], [2]]
 
 
 def test_lost_peer_is_reported_through_the_link():

@@ -1,13 +1,15 @@
 """`send` and `recv` between sides that disagree, and over a channel that loses or damages octets."""
 
+import threading
+
 import pytest
 import torch
 
 from wirezip.codecs import unavailable_reason
-from wirezip.comm.faulty import FaultyCommunicator, drop, flip_byte
+from wirezip.comm.faulty import FaultyCommunicator, close, drop, flip_byte
 from wirezip.comm.processes import run_forked
 from wirezip.comm.threads import run_ranks
-from wirezip.errors import ChecksumError, CommError, CorruptFrameError, MismatchError
+from wirezip.errors import ChecksumError, CommError, CommTimeoutError, CorruptFrameError, MismatchError, PeerLostError
 from wirezip.transfer import channel, recv, send
 from wirezip.transfer.message import Call, MessageHeader
 
@@ -66,6 +68,20 @@ def test_other_codec_and_other_strategy_are_mismatches():
     assert "codec zstd" in text
     text = disagree({"tensor": torch.zeros(8), "strategy": "raw"}, {"tensor": torch.zeros(8)})
     assert "differ in method" in text
+
+
+def test_mismatch_is_not_hidden_by_a_body_that_never_comes():
+    def both(comm):
+        if comm.rank == 0:
+            send(FaultyCommunicator(comm, drop(1)), smooth(9), 1)
+            return
+        with pytest.raises(MismatchError, match="8 here, 9 there") as mismatch:
+            recv(comm, torch.zeros(8), 0)
+        assert isinstance(mismatch.value.__cause__, CommError)
+        with pytest.raises(CommError, match="any more: the body of a message did not come"):
+            recv(comm, torch.zeros(8), 0)
+
+    run_ranks(2, both, timeout_s=10)
 
 
 def test_lost_message_is_a_mismatch_once():
@@ -153,6 +169,39 @@ def test_damaged_header_is_an_error_and_closes_the_channel():
             recv(comm, torch.zeros(10), 0)
 
     run_ranks(2, both, timeout_s=10)
+
+
+def test_channel_is_closed_to_the_sender_after_a_message_that_did_not_leave():
+    def both(comm):
+        if comm.rank == 0:
+            refusing = FaultyCommunicator(comm, close(1))
+            with pytest.raises(PeerLostError, match="injected"):
+                send(refusing, smooth(10), 1)
+            with pytest.raises(CommError, match=r"rank 0 cannot send to rank 1 \(tag 0\) any more: .*injected"):
+                send(refusing, smooth(10), 1)
+            # Other tags and the other direction are other streams.
+            recv(refusing, torch.zeros(10), 1)
+            with pytest.raises(PeerLostError, match="injected"):
+                send(refusing, smooth(10), 1, tag=1)
+            return
+        send(comm, smooth(10), 0)
+
+    run_ranks(2, both, timeout_s=10)
+
+
+def test_channel_is_closed_to_the_sender_after_a_timeout():
+    def both(comm):
+        if comm.rank == 1:
+            done.wait(10)
+            return
+        with pytest.raises(CommTimeoutError, match="send to rank 1"):
+            send(comm, smooth(10), 1)
+        with pytest.raises(CommError, match="any more: a message did not leave"):
+            send(comm, smooth(10), 1)
+        done.set()
+
+    done = threading.Event()
+    run_ranks(2, both, timeout_s=0.1)
 
 
 @pytest.mark.parametrize("body_bytes", [0, 3, 1 << 40])

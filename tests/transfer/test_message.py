@@ -1,6 +1,7 @@
 """The message header: round trips and damage."""
 
 import random
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -36,6 +37,18 @@ def test_every_flipped_bit_is_found():
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(CorruptFrameError):
             unpack(bytes(damaged))
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "text"),
+    [(4, 2, "version 2"), (6, 4, "flags 0x4"), (7, 128, "flags 0x80"), (116, 1, "reserved 1"), (112, 99, "dtype 99")],
+)
+def test_what_is_not_known_is_refused(offset, value, text):
+    packed = bytearray(replace(HEADER, checksum=None).pack())
+    packed[offset] = value
+    packed[-4:] = zlib.crc32(packed[:-4]).to_bytes(4, "little")
+    with pytest.raises(CorruptFrameError, match=text):
+        unpack(bytes(packed))
 
 
 def test_random_bytes_are_refused():

@@ -92,6 +92,20 @@ def test_every_strategy_is_recorded(strategy):
     assert sent.strategy == received.strategy == strategy
 
 
+@pytest.mark.parametrize("codec", ["auto", "raw"])
+def test_under_strategy_raw_auto_means_raw(codec):
+    got, sent, received = pass_on(torch.zeros(5000), strategy="raw", codec=codec)
+    assert not got.any()
+    assert sent.codec == received.codec == "raw"
+    assert sent.wire_bytes == received.wire_bytes == HEADER_BYTES + 20_000
+
+
+@pytest.mark.parametrize("operation", [send, recv])
+def test_strategy_raw_refuses_other_codecs_to_oneself_too(operation):
+    with pytest.raises(InputError, match="no use for codec zstd"):
+        run_ranks(1, lambda comm: operation(comm, torch.zeros(3), 0, codec="zstd", strategy="raw"))
+
+
 def test_record_says_what_travelled():
     tensor = torch.zeros(10_000)
     _, sent, received = pass_on(tensor, codec="zstd")
@@ -120,6 +134,8 @@ LAYOUTS = {
     "0-dim": lambda base: base[3],
     "one element": lambda base: base[::2][4:5],
     "no elements": lambda base: base[:0].view(0, 4),
+    "diagonal": lambda base: base[:48].view(3, 4, 4).diagonal(dim1=0, dim2=2),
+    "windows side by side": lambda base: base.unfold(0, 3, 3),
     "4-d permuted": lambda base: base[:48].view(2, 3, 2, 4).permute(0, 3, 1, 2),
 }
 
@@ -163,6 +179,22 @@ def test_expanded_tensor_is_sent_but_not_received_into():
     got, _, _ = pass_on(tensor, torch.zeros(5))
     assert got.tolist() == [3.0] * 5
     with pytest.raises(InputError, match=r"rank 0.*expanded"):
+        run_ranks(2, lambda comm: comm.rank or recv(comm, tensor, 1))
+
+
+WINDOWS = {
+    "unfold": lambda base: base.unfold(0, 4, 2),
+    "as_strided": lambda base: base.as_strided((3, 3), (1, 2)),
+    "one step back": lambda base: base.as_strided((4, 5), (4, 1)),
+}
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_overlapping_windows_are_sent_but_not_received_into(kind):
+    tensor = WINDOWS[kind](smooth(60))
+    got, _, _ = pass_on(tensor, torch.zeros(tensor.shape))
+    assert torch.equal(got, tensor)
+    with pytest.raises(InputError, match=r"rank 0.*share memory.*strides"):
         run_ranks(2, lambda comm: comm.rank or recv(comm, tensor, 1))
 
 
@@ -352,7 +384,24 @@ def test_ranks_outside_the_group_are_refused():
             run_ranks(2, lambda comm, peer=peer: send(comm, torch.zeros(3), peer))
 
 
-def test_codec_that_does_not_take_the_float_is_refused():
-    tensor = torch.zeros(3).to(torch.float8_e5m2)
-    with pytest.raises(UnsupportedDtypeError, match="pcodec"):
-        run_ranks(2, lambda comm: send(comm, tensor, 1 - comm.rank, codec="pcodec"))
+@pytest.mark.parametrize("operation", [send, recv])
+@pytest.mark.parametrize("peer", [0, 1])
+@pytest.mark.parametrize("numel", [0, 3])
+def test_codec_that_does_not_take_the_float_is_refused_before_anything_is_posted(operation, peer, numel):
+    def run(comm):
+        if comm.rank == 0:
+            tensor = torch.zeros(numel).to(torch.float8_e5m2)
+            with pytest.raises(UnsupportedDtypeError, match=rf"rank 0: {operation.__name__} .*codec pcodec"):
+                operation(comm, tensor, peer, codec="pcodec")
+        # Nothing is left over: the next message of the channel is the first.
+        out = torch.zeros(4)
+        if comm.rank == 0 and peer == 0:
+            send(comm, torch.ones(4), 0)
+            recv(comm, out, 0)
+        elif comm.rank == (0 if operation is send else 1) and peer == 1:
+            send(comm, torch.ones(4), 1 - comm.rank)
+        elif peer == 1:
+            recv(comm, out, 1 - comm.rank)
+        return out.sum().item()
+
+    run_ranks(2, run, timeout_s=5)

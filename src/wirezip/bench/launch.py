@@ -153,5 +153,5 @@ def _join_group(rank: int, world_size: int, store: str) -> None:
     if sys.platform == "linux" and Path("/sys/class/net/lo").exists():
         # Without this, gloo picks the interface of the host's name, and fails if it has no address.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    timeout = timedelta(seconds=settings.read().timeout_s)
+    timeout = timedelta(seconds=settings.read().own_group_timeout_s)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world_size, timeout=timeout)

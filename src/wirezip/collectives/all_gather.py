@@ -6,13 +6,21 @@ import torch
 
 from wirezip.codecs.base import Codec
 from wirezip.codecs.framed import resolve_codec
-from wirezip.collectives.exchange import Exchange, check_codec
+from wirezip.collectives.exchange import Exchange
 from wirezip.collectives.record import CollectiveRecord
 from wirezip.comm.base import Communicator
 from wirezip.errors import InputError
 from wirezip.transfer.channel import collective_turn, uses_checksum
 from wirezip.transfer.message import Call
-from wirezip.transfer.payload import check_tensor, check_writable, encode, flat_target, flat_values, write_through
+from wirezip.transfer.payload import (
+    check_codec,
+    check_tensor,
+    check_writable,
+    encode,
+    flat_target,
+    flat_values,
+    write_through,
+)
 
 
 def direct(exchange: Exchange, outputs: list[torch.Tensor], values: torch.Tensor) -> None:

@@ -7,13 +7,21 @@ import torch
 from wirezip.codecs.base import Codec
 from wirezip.codecs.framed import resolve_codec
 from wirezip.collectives import reduction
-from wirezip.collectives.exchange import Awaited, Exchange, check_codec
+from wirezip.collectives.exchange import Awaited, Exchange
 from wirezip.collectives.record import CollectiveRecord
 from wirezip.comm.base import Communicator
 from wirezip.errors import InputError
 from wirezip.transfer.channel import collective_turn, uses_checksum
 from wirezip.transfer.message import Call
-from wirezip.transfer.payload import Payload, check_writable, encode, flat_target, flat_values, write_through
+from wirezip.transfer.payload import (
+    Payload,
+    check_codec,
+    check_writable,
+    encode,
+    flat_target,
+    flat_values,
+    write_through,
+)
 
 
 def two_shot(exchange: Exchange, values: torch.Tensor, result: torch.Tensor, op: str) -> None:

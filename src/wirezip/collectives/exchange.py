@@ -8,32 +8,17 @@ collective starts clean. Only a lost peer, a timeout or a damaged header ends a 
 """
 
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import torch
 
 from wirezip.codecs.base import Codec
 from wirezip.collectives.record import CollectiveRecord
 from wirezip.comm.base import COLLECTIVE_TAG, Communicator
-from wirezip.errors import CommError, FrameError, MismatchError, UnsupportedDtypeError, WirezipError
-from wirezip.floats import FLOAT_FORMATS
+from wirezip.errors import CommError, FrameError, MismatchError, WirezipError
 from wirezip.transfer.channel import Incoming, Outgoing, open_endpoint, post, post_abort
 from wirezip.transfer.message import Call, MessageHeader
 from wirezip.transfer.payload import Payload
-
-
-def check_codec(codec: Codec, dtype: torch.dtype, what: str) -> None:
-    """Refuse a codec that does not take a float dtype, before any rank waits for this one.
-
-    Args:
-        codec: The codec asked for.
-        dtype: Dtype of the tensor.
-        what: Rank and collective, for the text of the error.
-
-    Raises:
-        UnsupportedDtypeError: It is a float dtype that the codec does not take.
-    """
-    if dtype in FLOAT_FORMATS and not codec.supports(dtype):
-        raise UnsupportedDtypeError(f"{what}: codec {codec.name} does not take {dtype}")
 
 
 @dataclass
@@ -128,6 +113,7 @@ class Exchange:
             The messages accepted, by peer; the others have been dropped and the first error kept.
 
         Raises:
+            WirezipError: The error kept, if a peer is lost or does not answer thereafter.
             CommError: A peer is lost or does not answer.
             CorruptFrameError: A header is damaged.
         """
@@ -137,8 +123,8 @@ class Exchange:
             try:
                 incoming.check(header, self.call, outs[peer].numel(), step)
             except CommError as error:
-                incoming.drop_body(header)
                 self.keep(error)
+                incoming.drop_body(header, self.error or error)
                 if isinstance(error, MismatchError) and self.call.differences(header.call):
                     self.peers.remove(peer)
                 continue
@@ -150,8 +136,7 @@ class Exchange:
         try:
             return incoming.read_header()
         except CommError as later:
-            # A peer that is out of step cannot answer; what put it there says more than its silence.
-            raise self.error or later from later
+            self._raise_first(later)
 
     def take(self, awaited: Awaited) -> None:
         """Wait for one body and decode it; an error in its content is kept.
@@ -166,6 +151,15 @@ class Exchange:
             awaited.incoming.take(awaited.header, awaited.body, awaited.out, self.codec)
         except FrameError as error:
             self.keep(error)
+        except CommError as later:
+            self._raise_first(later)
+
+    def _raise_first(self, later: CommError) -> NoReturn:
+        """Raise the error kept if there is one, else the later one."""
+        if self.error is None:
+            raise later
+        # A peer that is out of step cannot answer; what put it there says more than its silence.
+        raise self.error from later
 
     def keep(self, error: WirezipError) -> None:
         """Keep an error to raise at the end, unless there is an earlier one."""
@@ -179,7 +173,10 @@ class Exchange:
             CommError: A peer is lost or does not answer.
         """
         for outgoing in self._outgoing:
-            outgoing.wait()
+            try:
+                outgoing.wait()
+            except CommError as later:
+                self._raise_first(later)
         self._outgoing.clear()
         if self.error is not None:
             raise self.error

@@ -1,9 +1,10 @@
 """How ranks' elements are combined: the operations, the dtype they are carried out in, and the order.
 
-Floats are reduced in float32 (float64 in float64) in rank order and rounded once, at the end; an
-average divides the sum before the rounding. `min` and `max` return NaN if any rank has one and keep
-the earlier rank's element on a tie, so that -0.0 and 0.0 are treated alike everywhere. All other
-dtypes are reduced exactly in their own: integers wrap around, and a sum of booleans is their OR.
+Floats are reduced in float32 (float64 in float64) in rank order and rounded to their dtype once, at
+the end; an average divides the sum before that. `min` and `max` return NaN if any rank has one and
+keep the earlier rank's element on a tie, so that -0.0 and 0.0 are treated alike everywhere. complex32
+is reduced in complex64 and rounded once; the other complex dtypes are reduced in their own, and like
+floats are not exact. Integers are: they wrap around. A sum of booleans is their OR.
 """
 
 import torch

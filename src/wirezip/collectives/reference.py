@@ -11,7 +11,8 @@ _UFUNCS = {"sum": np.add, "product": np.multiply, "min": np.minimum, "max": np.m
 def all_reduce_reference(inputs: list[torch.Tensor], op: str = "sum") -> torch.Tensor:
     """Return what every rank holds after an all-reduce with a lossless codec.
 
-    1. Widen each rank's tensor: float64 and complex dtypes stay, other floats become float32.
+    1. Widen each rank's tensor: complex32 becomes complex64, floats become float32; float64, complex64
+       and complex128 stay.
     2. Combine in rank order: `((x0 + x1) + x2) + ...`, one rounding per addition.
     3. For an average, divide by the number of ranks.
     4. Round once to the dtype of the inputs.

@@ -130,6 +130,7 @@ class PacedCommunicator(Communicator):
         self._inner, self._rate_gbps, self._latency_us = inner, rate_gbps, latency_us
         self._piece_bytes = max(MIN_PIECE_BYTES, int(rate_gbps * 1e9 * PIECE_S))
         self._link = _Link()
+        self._receive_lock = threading.Lock()
         weakref.finalize(self, self._link.jobs.put, None)
 
     @property
@@ -175,7 +176,9 @@ class PacedCommunicator(Communicator):
     def irecv(self, octets: torch.Tensor, src: int, tag: int = 0) -> Pending:
         """Post a receive of the pieces; see `Communicator.irecv`."""
         self.operation("receive from", octets, src, tag)
-        return _PacedReceive([self._inner.irecv(piece, src, tag) for piece in self._pieces(octets)])
+        # The pieces of two receives must not mix: those of the sends do not.
+        with self._receive_lock:
+            return _PacedReceive([self._inner.irecv(piece, src, tag) for piece in self._pieces(octets)])
 
     def _pieces(self, octets: torch.Tensor) -> list[torch.Tensor]:
         return list(octets.split(self._piece_bytes))

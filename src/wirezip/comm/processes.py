@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from typing import Generic, TypeVar
 
 import torch
@@ -59,30 +60,32 @@ def _serve_rank(
     pipes.release_writer.close()
     outcome: tuple[bool, object]
     try:
-        timeout_s = settings.read().timeout_s
-        limit = timedelta(seconds=timeout_s)
-        dist.init_process_group("gloo", f"file://{store}", limit, rank=rank, world_size=world_size)
-        outcome = (True, function(TorchCommunicator(timeout_s=timeout_s)))
-    except BaseException as error:
-        outcome = (False, error)
-    try:
-        packed = _pack(outcome)
-    except Exception as error:
-        packed = _pack((False, CommError(f"rank {rank}: cannot pickle {outcome[1]!r}: {error}")))
-    pipes.outcome.send_bytes(packed)
-    # A socket closed with unread octets resets the connection and what a peer has yet to read from it,
-    # so a rank that is done stays until all are. One that failed must look dead at once.
-    if outcome[0]:
-        pipes.release.poll(None)
-    sys.stdout.flush()
-    # Whatever the parent registered for its own exit is not this process's business.
-    os._exit(0)
+        try:
+            timeout_s = settings.read().own_group_timeout_s
+            limit = timedelta(seconds=timeout_s)
+            dist.init_process_group("gloo", f"file://{store}", limit, rank=rank, world_size=world_size)
+            outcome = (True, function(TorchCommunicator(timeout_s=timeout_s)))
+        except BaseException as error:
+            outcome = (False, error)
+        try:
+            packed = _pack(outcome)
+        except Exception as error:
+            packed = _pack((False, CommError(f"rank {rank}: cannot pickle {outcome[1]!r}: {error}")))
+        pipes.outcome.send_bytes(packed)
+        # A socket closed with unread octets resets the connection and what a peer has yet to read from it,
+        # so a rank that is done stays until all are. One that failed must look dead at once.
+        if outcome[0]:
+            pipes.release.poll(None)
+        sys.stdout.flush()
+    finally:
+        # Whatever the parent registered for its own exit is not this process's business.
+        os._exit(0)
 
 
 def collect_forked(world_size: int, function: Callable[[Communicator], Result]) -> list[Result | Failure[Result]]:
     """Run a function once per rank, each in a forked process, and return what became of each.
 
-    The timeout is that of the settings (`WIREZIP_TIMEOUT_S`).
+    The timeout is that of the settings (`WIREZIP_TIMEOUT_S`), or 300 s.
 
     Args:
         world_size: Number of ranks.
@@ -90,38 +93,54 @@ def collect_forked(world_size: int, function: Callable[[Communicator], Result]) 
     """
     context = multiprocessing.get_context("fork")
     release, release_writer = context.Pipe(duplex=False)
-    processes, awaited = [], {}
+    processes: list[BaseProcess] = []
+    awaited: dict[Connection, int] = {}
     outcomes: dict[int, Result | Failure[Result]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for rank in range(world_size):
-            receiver, sender = context.Pipe(duplex=False)
-            pipes = _Pipes(sender, release, release_writer)
-            arguments = (rank, world_size, os.path.join(folder, "store"), function, pipes)
-            process = context.Process(target=_serve_rank, args=arguments, daemon=True)
-            process.start()
-            # Only the child may hold the sending end, or its death would not close the pipe.
-            sender.close()
-            processes.append(process)
-            awaited[receiver] = rank
-        while awaited:
-            for ready in wait(list(awaited)):
-                assert isinstance(ready, Connection)
-                rank = awaited.pop(ready)
-                outcomes[rank] = _outcome(ready, rank, len(outcomes))
-        release_writer.close()
-        for process in processes:
-            process.join()
-    release.close()
+        try:
+            for rank in range(world_size):
+                receiver, sender = context.Pipe(duplex=False)
+                pipes = _Pipes(sender, release, release_writer)
+                arguments = (rank, world_size, os.path.join(folder, "store"), function, pipes)
+                processes.append(process := context.Process(target=_serve_rank, args=arguments, daemon=True))
+                process.start()
+                # Only the child may hold the sending end, or its death would not close the pipe.
+                sender.close()
+                awaited[receiver] = rank
+            while awaited:
+                for ready in wait(list(awaited)):
+                    assert isinstance(ready, Connection)
+                    rank = awaited.pop(ready)
+                    outcomes[rank] = _outcome(ready, rank, len(outcomes))
+        finally:
+            release_writer.close()
+            release.close()
+            _end(processes, are_done=len(outcomes) == world_size)
     return [outcomes[rank] for rank in range(world_size)]
+
+
+def _end(processes: list[BaseProcess], *, are_done: bool) -> None:
+    """Wait for the ranks to exit; kill them if not all of them are done."""
+    for process in processes:
+        if process.pid is not None:
+            if not are_done:
+                process.kill()
+            process.join()
 
 
 def _outcome(pipe: Connection, rank: int, order: int) -> Result | Failure[Result]:
     try:
-        succeeded, value = torch.load(io.BytesIO(pipe.recv_bytes()), weights_only=False)
-    except EOFError:
+        packed = pipe.recv_bytes()
+    except (EOFError, OSError):
+        # It may have died while it was writing, too.
         return Failure(PeerLostError(f"rank {rank} died before it had a result"), order)
     finally:
         pipe.close()
+    try:
+        succeeded, value = torch.load(io.BytesIO(packed), weights_only=False)
+    # What a pickle runs is its own affair, such as an exception with arguments that it does not keep.
+    except Exception as error:
+        return Failure(CommError(f"rank {rank}: cannot read its result: {type(error).__name__}: {error}"), order)
     return value if succeeded else Failure(value, order)
 
 

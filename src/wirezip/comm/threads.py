@@ -181,12 +181,12 @@ def run_ranks(
     Args:
         world_size: Number of ranks.
         function: Called with the rank's communicator.
-        timeout_s: Longest wait for a peer, in seconds; from the settings when None.
+        timeout_s: Longest wait for a peer, in seconds; when None that of the settings, or 300.
 
     Raises:
         BaseException: Whatever the first rank to fail raised.
     """
-    timeout_s = settings.read().timeout_s if timeout_s is None else timeout_s
+    timeout_s = settings.read().own_group_timeout_s if timeout_s is None else timeout_s
     hub = Hub()
     results: dict[int, Result] = {}
     failures: list[BaseException] = []

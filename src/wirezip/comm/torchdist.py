@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import default_pg_timeout
 
 from wirezip import settings
 from wirezip.comm.base import Communicator, Operation, Pending
@@ -33,6 +34,18 @@ def translated(error: Exception, operation: Operation, timeout_s: float) -> Comm
     if any(part in text for part in _LOST_TEXTS):
         return PeerLostError(f"{operation}: the connection is lost ({reason})")
     return CommError(f"{operation}: {reason}")
+
+
+def group_timeout_s(group: dist.ProcessGroup) -> float:
+    """Return the timeout that a process group was made with, in seconds.
+
+    Args:
+        group: A group that moves CPU tensors.
+    """
+    # Only backends of torch's own have options; MPI waits for ever, and is given torch's default.
+    options = getattr(group._get_backend(torch.device("cpu")), "options", None)
+    timeout: timedelta = getattr(options, "_timeout", default_pg_timeout)
+    return timeout.total_seconds()
 
 
 class _TorchPending(Pending):
@@ -68,7 +81,8 @@ class TorchCommunicator(Communicator):
 
         Args:
             group: The group; the default group when None.
-            timeout_s: Longest wait for a peer, in seconds; from the settings when None.
+            timeout_s: Longest wait for a peer, in seconds; when None that of the settings, or the
+                group's own if the settings leave it open.
 
         Raises:
             InputError: torch.distributed is not initialised, this process is not in the group, or
@@ -85,7 +99,8 @@ class TorchCommunicator(Communicator):
         self._group = weakref.ref(group)
         self._rank, self._world_size = dist.get_rank(group), dist.get_world_size(group)
         self._name = str(dist.get_backend(group))
-        self._timeout_s = settings.read().timeout_s if timeout_s is None else timeout_s
+        timeout_s = settings.read().timeout_s if timeout_s is None else timeout_s
+        self._timeout_s = group_timeout_s(group) if timeout_s is None else timeout_s
 
     @property
     def rank(self) -> int:

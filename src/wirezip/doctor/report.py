@@ -64,6 +64,8 @@ def examine() -> Report:
             problems.append(Problem(f"{title}: {type(reason).__name__}: {reason}", "check driver and installation"))
     sections["packages"] = {package.name: package.summary for package in packages}
     sections["settings"] = dict(asdict(in_force))
+    if in_force.timeout_s is None:
+        sections["settings"]["timeout_s"] = "that of the process group"
     sections["environment"] = {name: os.environ[name] for name in os.environ if name.startswith(settings.PREFIX)}
     sections["used"] = _used_facts(in_force)
     sections["codecs"] = {entry.name: "available" if entry.available else entry.reason for entry in list_codecs()}

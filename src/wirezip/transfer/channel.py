@@ -17,7 +17,7 @@ from wirezip import settings
 from wirezip.codecs.base import Codec
 from wirezip.comm.base import MAX_TAG, Communicator, Pending
 from wirezip.comm.threads import Hub, LoopbackCommunicator
-from wirezip.errors import CommError, FrameError, InputError, MismatchError
+from wirezip.errors import CommError, FrameError, InputError, MismatchError, WirezipError
 from wirezip.transfer import payload
 from wirezip.transfer.message import HEADER_BYTES, Call, MessageHeader, unpack
 from wirezip.transfer.payload import EMPTY, Payload
@@ -34,14 +34,16 @@ class Channel:
         receive_lock: Held while a message is received.
         num_sent: Messages sent.
         num_received: Messages received.
-        lost: Why the next octets are no longer known to start a message; empty while they are.
+        send_lost: Why the peer may no longer know where a message starts; empty while it does.
+        receive_lost: Why the next octets are no longer known to start a message; empty while they are.
     """
 
     send_lock: threading.Lock = field(default_factory=threading.Lock)
     receive_lock: threading.Lock = field(default_factory=threading.Lock)
     num_sent: int = 0
     num_received: int = 0
-    lost: str = ""
+    send_lost: str = ""
+    receive_lost: str = ""
 
 
 @dataclass
@@ -124,16 +126,22 @@ class Outgoing:
         pendings: The sends of the header and the pieces.
         wire_bytes: Bytes of header and body.
         octets: What is being sent, kept until it has left.
+        channel: Its channel, which is lost if the message does not leave whole.
     """
 
     pendings: list[Pending]
     wire_bytes: int
     octets: tuple[torch.Tensor, torch.Tensor]
+    channel: Channel
 
     def wait(self) -> None:
         """Wait until the message has left; see `Pending.wait`."""
-        for pending in self.pendings:
-            pending.wait()
+        try:
+            for pending in self.pendings:
+                pending.wait()
+        except CommError as error:
+            self.channel.send_lost = f"a message did not leave ({error})"
+            raise
 
 
 def post(endpoint: Endpoint, call: Call, message: Payload, *, step: int = 0, is_abort: bool = False) -> Outgoing:
@@ -147,11 +155,13 @@ def post(endpoint: Endpoint, call: Call, message: Payload, *, step: int = 0, is_
         is_abort: Whether this rank gave up and this stands for the message expected.
 
     Raises:
-        CommError: The transport refuses it.
+        CommError: The transport refuses it, or an earlier message did not leave.
     """
     comm, peer, tag, channel = endpoint.comm, endpoint.peer, endpoint.tag, endpoint.channel
     body_bytes = message.body.numel()
     with channel.send_lock:
+        if channel.send_lost:
+            raise CommError(f"rank {comm.rank} cannot send to rank {peer} (tag {tag}) any more: {channel.send_lost}")
         sequence, served = channel.num_sent, message.served
         numel, checksum = message.numel, message.checksum
         header = MessageHeader(
@@ -160,8 +170,13 @@ def post(endpoint: Endpoint, call: Call, message: Payload, *, step: int = 0, is_
         packed = torch.frombuffer(bytearray(header.pack()), dtype=torch.uint8)
         channel.num_sent += 1
         pieces = message.body.split(PIECE_BYTES) if body_bytes else ()
-        pendings = [comm.isend(octets, peer, tag) for octets in (packed, *pieces)]
-    return Outgoing(pendings, HEADER_BYTES + body_bytes, (packed, message.body))
+        try:
+            pendings = [comm.isend(octets, peer, tag) for octets in (packed, *pieces)]
+        except BaseException as error:
+            # Part of the message may be on its way, whatever it was that kept the rest.
+            channel.send_lost = f"a message was not posted whole ({error})"
+            raise
+    return Outgoing(pendings, HEADER_BYTES + body_bytes, (packed, message.body), channel)
 
 
 def post_abort(endpoint: Endpoint, call: Call, step: int) -> Outgoing:
@@ -195,8 +210,8 @@ class Incoming:
             CommError: The transport refuses it, or an earlier error lost the place in the stream.
         """
         comm, peer, tag = endpoint.comm, endpoint.peer, endpoint.tag
-        if endpoint.channel.lost:
-            raise CommError(f"rank {comm.rank} cannot receive from rank {peer} any more: {endpoint.channel.lost}")
+        if lost := endpoint.channel.receive_lost:
+            raise CommError(f"rank {comm.rank} cannot receive from rank {peer} (tag {tag}) any more: {lost}")
         self.endpoint = endpoint
         self._packed = torch.empty(HEADER_BYTES, dtype=torch.uint8)
         self._pending = comm.irecv(self._packed, peer, tag)
@@ -214,7 +229,7 @@ class Incoming:
             self._pending.wait()
             return unpack(self._packed.numpy().tobytes())
         except FrameError as error:
-            channel.lost = f"message {channel.num_received} was not understood ({error})"
+            channel.receive_lost = f"message {channel.num_received} was not understood ({error})"
             raise _located(error, self.endpoint) from error
 
     def check(self, header: MessageHeader, call: Call, numel: int, step: int) -> None:
@@ -247,20 +262,25 @@ class Incoming:
                 f"they differ in {', '.join(differing)}"
             )
 
-    def drop_body(self, header: MessageHeader) -> None:
+    def drop_body(self, header: MessageHeader, reason: WirezipError) -> None:
         """Receive the body into a small buffer and forget it.
 
         Args:
             header: Header of the message.
+            reason: Why it is of no use.
 
         Raises:
-            CommError: The peer did not send it.
+            WirezipError: The reason, if the peer did not send the body; the channel cannot be used any more.
         """
         comm, peer, tag = self.endpoint.comm, self.endpoint.peer, self.endpoint.tag
         scratch = torch.empty(min(PIECE_BYTES, header.body_bytes), dtype=torch.uint8)
-        with self._in_step():
-            for start in range(0, header.body_bytes, PIECE_BYTES):
-                comm.irecv(scratch[: header.body_bytes - start], peer, tag).wait()
+        try:
+            with self._in_step():
+                for start in range(0, header.body_bytes, PIECE_BYTES):
+                    comm.irecv(scratch[: header.body_bytes - start], peer, tag).wait()
+        except CommError as later:
+            # A peer that was out of step may well not go on; what was wrong first says more.
+            raise reason from later
 
     def start_body(self, header: MessageHeader, out: torch.Tensor, codec: Codec) -> torch.Tensor:
         """Post the receive of the body, straight into `out` when it is raw.
@@ -281,7 +301,7 @@ class Incoming:
         try:
             payload.check_plausible(header, codec)
         except FrameError as error:
-            self.endpoint.channel.lost = str(error)
+            self.endpoint.channel.receive_lost = str(error)
             raise _located(error, self.endpoint) from error
         in_place = header.served == "raw"
         body = out.view(torch.uint8) if in_place else torch.empty(header.body_bytes, dtype=torch.uint8)
@@ -315,7 +335,7 @@ class Incoming:
         try:
             yield
         except CommError as error:
-            self.endpoint.channel.lost = f"the body of a message did not come ({error})"
+            self.endpoint.channel.receive_lost = f"the body of a message did not come ({error})"
             raise
 
 
@@ -346,8 +366,8 @@ def receive(endpoint: Endpoint, call: Call, out: torch.Tensor, codec: Codec) -> 
         header = incoming.read_header()
         try:
             incoming.check(header, call, out.numel(), 0)
-        except CommError:
-            incoming.drop_body(header)
+        except CommError as error:
+            incoming.drop_body(header, error)
             raise
         incoming.take(header, incoming.start_body(header, out, codec), out, codec)
         return header

@@ -149,9 +149,11 @@ def unpack(packed: bytes) -> MessageHeader:
         raise CorruptFrameError("the message header does not match its check")
     fields = _FIELDS.unpack_from(packed)
     _, version, flags, source, destination, tag, step, sequence, operation, method, codec, served = fields[:12]
-    dtype_id, _, call_numel, numel, body_bytes, checksum = fields[12:]
+    dtype_id, reserved, call_numel, numel, body_bytes, checksum = fields[12:]
     if version != VERSION:
         raise CorruptFrameError(f"message version {version}; this release speaks version {VERSION}")
+    if flags & ~(_HAS_CHECKSUM | _IS_ABORT) or reserved:
+        raise CorruptFrameError(f"the message header holds flags {flags:#x} and reserved {reserved}: not known")
     if dtype_id not in DTYPES:
         raise CorruptFrameError(f"the message header holds dtype {dtype_id}: not known")
     call = Call(_text(operation), _text(method), _text(codec), DTYPES[dtype_id], call_numel)

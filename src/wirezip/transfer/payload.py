@@ -59,14 +59,45 @@ def check_writable(tensor: torch.Tensor, what: str) -> None:
         tensor: The tensor to be written.
         what: Rank, operation and role, for the text of the error.
 
+    Strides that interleave, which no slice, transpose or reshape has, are refused although the elements
+    may be distinct.
+
     Raises:
         InputError: The tensor is not a dense CPU tensor of distinct elements.
         UnsupportedDtypeError: The dtype has no number on the wire.
     """
     check_tensor(tensor, what)
-    dims = zip(tensor.shape, tensor.stride(), strict=True)
-    if tensor.numel() and any(size > 1 and stride == 0 for size, stride in dims):
-        raise InputError(f"{what}: cannot write to an expanded tensor, whose elements share memory")
+    if tensor.numel() and not _has_distinct_elements(tensor):
+        raise InputError(
+            f"{what}: cannot write to a tensor whose elements share memory, as those of an expanded one do; "
+            f"got shape {tuple(tensor.shape)} with strides {tensor.stride()}"
+        )
+
+
+def _has_distinct_elements(tensor: torch.Tensor) -> bool:
+    """Return whether each stride steps over all that the smaller ones reach."""
+    reach = 0
+    dims = zip(tensor.stride(), tensor.shape, strict=True)
+    for stride, size in sorted((stride, size) for stride, size in dims if size > 1):
+        if stride <= reach:
+            return False
+        reach += stride * (size - 1)
+    return True
+
+
+def check_codec(codec: Codec, dtype: torch.dtype, what: str) -> None:
+    """Refuse a codec that does not take a float dtype, before any rank waits for this one.
+
+    Args:
+        codec: The codec asked for.
+        dtype: Dtype of the tensor.
+        what: Rank and operation, for the text of the error.
+
+    Raises:
+        UnsupportedDtypeError: It is a float dtype that the codec does not take.
+    """
+    if dtype in FLOAT_FORMATS and not codec.supports(dtype):
+        raise UnsupportedDtypeError(f"{what}: codec {codec.name} does not take {dtype}")
 
 
 def flat_values(tensor: torch.Tensor) -> torch.Tensor:
@@ -111,12 +142,10 @@ def encode(values: torch.Tensor, codec: Codec, *, checksum: bool) -> Payload:
         checksum: Whether the message carries a checksum; never for a lossy codec.
 
     Raises:
-        UnsupportedDtypeError: The elements are floats of a kind that the codec does not take.
+        UnsupportedDtypeError: The elements are floats that `check_codec` would have refused.
     """
-    takes = codec.supports(values.dtype)
-    if not takes and values.dtype in FLOAT_FORMATS:
-        raise UnsupportedDtypeError(f"codec {codec.name} does not take {values.dtype}")
-    if codec.name == "raw" or values.numel() == 0 or not takes:
+    is_for_others = values.dtype not in FLOAT_FORMATS and not codec.supports(values.dtype)
+    if codec.name == "raw" or values.numel() == 0 or is_for_others:
         return encode_raw(values, checksum=checksum)
     body = codec.encode(values)
     if codec.lossless and body.numel() >= values.numel() * values.itemsize:

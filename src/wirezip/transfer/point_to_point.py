@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import torch
 
 from wirezip.codecs.base import Codec
-from wirezip.codecs.framed import resolve_codec
 from wirezip.comm.base import MAX_TAG, Communicator
 from wirezip.errors import InputError
 from wirezip.transfer.channel import open_endpoint, post
 from wirezip.transfer.message import HEADER_BYTES, Call
 from wirezip.transfer.payload import (
+    check_codec,
     check_tensor,
     check_writable,
     encode_raw,
@@ -58,7 +58,7 @@ def send(
         comm: The group.
         tensor: CPU tensor of any shape and layout; its elements travel in logical order.
         dst: Rank in the group.
-        codec: A codec name, `auto`, or a codec object.
+        codec: A codec name, `auto`, or a codec object; strategy `raw` takes only `raw` and `auto`.
         strategy: `raw` or `encode_send`.
         tag: Number that the receiver asks for.
 
@@ -73,7 +73,9 @@ def send(
     what = f"rank {comm.rank}: send to rank {dst}"
     _check_tag(tag, what)
     check_tensor(tensor, what)
-    chosen, plan = resolve_codec(codec, tensor.dtype), get_strategy(strategy)
+    plan = get_strategy(strategy)
+    chosen = plan.resolve(codec, tensor.dtype)
+    check_codec(chosen, tensor.dtype, what)
     call = Call("send", strategy, chosen.name, tensor.dtype, tensor.numel())
     values = flat_values(tensor)
     endpoint = open_endpoint(comm, dst, tag)
@@ -100,7 +102,7 @@ def recv(
         comm: The group.
         tensor: CPU tensor of any shape and layout; overwritten, undefined after an error.
         src: Rank in the group.
-        codec: A codec name, `auto`, or a codec object.
+        codec: A codec name, `auto`, or a codec object; strategy `raw` takes only `raw` and `auto`.
         strategy: `raw` or `encode_send`.
         tag: Number that the sender gave.
 
@@ -109,7 +111,7 @@ def recv(
 
     Raises:
         InputError: An argument is not legal.
-        CodecError: The codec is not known.
+        CodecError: The codec is not known or does not take this dtype.
         MismatchError: The ranks disagree; the message is dropped and the next can be received.
         FrameError: The message is corrupt.
         CommError: The peer is lost or does not answer.
@@ -117,7 +119,9 @@ def recv(
     what = f"rank {comm.rank}: recv from rank {src}"
     _check_tag(tag, what)
     check_writable(tensor, what)
-    chosen, plan = resolve_codec(codec, tensor.dtype), get_strategy(strategy)
+    plan = get_strategy(strategy)
+    chosen = plan.resolve(codec, tensor.dtype)
+    check_codec(chosen, tensor.dtype, what)
     call = Call("send", strategy, chosen.name, tensor.dtype, tensor.numel())
     values = flat_target(tensor)
     header = plan.recv(open_endpoint(comm, src, tag), call, values, chosen)

@@ -6,10 +6,18 @@ from typing import Protocol
 import torch
 
 from wirezip.codecs.base import Codec
+from wirezip.codecs.framed import resolve_codec
 from wirezip.errors import InputError
 from wirezip.transfer import encode_send, raw
 from wirezip.transfer.channel import Endpoint, Outgoing
 from wirezip.transfer.message import Call, MessageHeader
+
+
+class Resolve(Protocol):
+    """Say which codec a name or object means under the strategy."""
+
+    def __call__(self, codec: str | Codec, dtype: torch.dtype) -> Codec:
+        """Return the codec for elements of `dtype`, or raise `InputError` or `CodecError`."""
 
 
 class Send(Protocol):
@@ -28,20 +36,22 @@ class Recv(Protocol):
 
 @dataclass(frozen=True)
 class Strategy:
-    """The two sides of a strategy.
+    """A strategy: the codecs it takes, and its two sides.
 
     Attributes:
+        resolve: Which codec is meant.
         send: The sender's side.
         recv: The receiver's side.
     """
 
+    resolve: Resolve
     send: Send
     recv: Recv
 
 
 STRATEGIES: dict[str, Strategy] = {
-    "raw": Strategy(raw.send, raw.recv),
-    "encode_send": Strategy(encode_send.send, encode_send.recv),
+    "raw": Strategy(raw.resolve, raw.send, raw.recv),
+    "encode_send": Strategy(resolve_codec, encode_send.send, encode_send.recv),
 }
 
 
