@@ -198,11 +198,13 @@ def _row(
         codec_gain_ci95=summaries.gain_ci95(control.durations_us, samples_us),
         error=outcome.error,
         served_by=outcome.entry.name,
+        num_ranks_raw=0,
         verified=True,
         link=MEMORY,
         device="cpu",
         samples_us=tuple(samples_us),
-        warmup_iters=num_warmup,
+        # The check is one of them, and runs in any case.
+        warmup_iters=max(1, num_warmup),
         skew_us=0.0,
         unstable=summaries.is_unstable(time_us),
     )

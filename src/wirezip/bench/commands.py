@@ -192,11 +192,9 @@ def codec(request: CodecRequest, output: Output) -> None:
 
 
 def _print_codec_notes(run: codec_bench.CodecRun) -> None:
-    out = console.console()
-    out.print(
+    console.print_text(
         "GB/s of original bytes, GB = 1e9. ratio: with metadata. bound: the exponents' order-0 entropy, the rest raw.",
-        style="dim",
-        soft_wrap=True,
+        "dim",
     )
     served: dict[str, list[str]] = {}
     for row in run.rows[::2]:
@@ -204,17 +202,17 @@ def _print_codec_notes(run: codec_bench.CodecRun) -> None:
             served.setdefault(part, []).append(row.codec)
     for part, names in served.items():
         subject = ", ".join(names) if part.startswith("timed: ") else run.rows[0].data
-        out.print(f"{subject}: {part.removeprefix('timed: ')}", style="dim", soft_wrap=True)
+        console.print_text(f"{subject}: {part.removeprefix('timed: ')}", "dim")
     for skip in run.skips:
-        out.print(f"skipped codec {skip.name}: {skip.reason}", style="yellow", soft_wrap=True)
+        console.print_text(f"skipped codec {skip.name}: {skip.reason}", "yellow")
     if any(row.unstable for row in run.rows):
-        out.print("~ the median is known to no better than 10 %.", style="dim")
+        console.print_text("~ the median is known to no better than 10 %.", "dim")
     if run.cores_used > codec_bench.MAX_CORES_USED:
-        out.print(f"{run.cores_used:.2f} cores were busy: a library used further threads.", style="yellow")
+        console.print_text(f"{run.cores_used:.2f} cores were busy: a library used further threads.", "yellow")
     if run.cores_used < codec_bench.MIN_CORES_USED:
         share = f"{run.cores_used:.2f} of a core"
-        out.print(
-            f"Only {share} was left by other work on this machine: on an idle one all are faster.", style="yellow"
+        console.print_text(
+            f"Only {share} was left by other work on this machine: on an idle one all are faster.", "yellow"
         )
 
 
