@@ -9,7 +9,7 @@ from wirezip.bench import codec_bench, console, datasets, runner, tables
 from wirezip.bench import quick as quick_bench
 from wirezip.bench.contenders import PEERS, Skip
 from wirezip.bench.options import Request, Sizes, split_list
-from wirezip.bench.outputs import write_text
+from wirezip.bench.outputs import check_target, write_text
 from wirezip.bench.rows import Row, to_csv, to_json
 from wirezip.errors import InputError
 from wirezip.floats import parse_dtype
@@ -34,6 +34,16 @@ class Output:
     def is_table_shown(self) -> bool:
         """Whether standard output is free for the table."""
         return "-" not in (self.json, self.csv)
+
+    def check(self) -> None:
+        """Refuse targets that cannot be written, before anything is measured.
+
+        Raises:
+            FileError: A file cannot be written.
+        """
+        for target in (self.json, self.csv):
+            if target is not None:
+                check_target(target)
 
     def write(self, rows: Sequence[Row]) -> None:
         """Write the rows.
@@ -164,6 +174,7 @@ def codec(request: CodecRequest, output: Output) -> None:
     Raises:
         WirezipError: A word of the request is unknown, or a codec returned wrong data.
     """
+    output.check()
     for name, value, least in (("-n", request.num_iters, 1), ("-w", request.num_warmup, 0)):
         if value < least:
             raise InputError(f"expected {name} of {least} or more, got {value}")
@@ -226,6 +237,7 @@ def operation(request: Request, output: Output) -> None:
     Raises:
         WirezipError: A word of the request is unknown, a rank failed, or a result was wrong.
     """
+    output.check()
     cells, skips = request.cells()
     with console.progress(len(cells)) as on_step:
         rows = runner.run(cells, request.num_ranks, on_step)
