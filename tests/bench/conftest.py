@@ -34,6 +34,7 @@ def row():
         codec_gain_ci95=(1.4, 1.6),
         error=ErrorSummary(True, 0.0, 0.0, 0.0, None, 1.0, 0.0, True),
         served_by="zstd/encode_send",
+        num_ranks_raw=0,
         verified=True,
         link=LinkInfo("loopback", False, None),
         device="cpu",

@@ -83,6 +83,16 @@ def test_a_codec_that_does_not_take_the_dtype_is_skipped_and_named():
     assert [(skip.name, skip.reason) for skip in skips] == [("pcodec", "does not take float8_e4m3fn")]
 
 
+def test_strategy_raw_is_for_codec_raw_alone():
+    cells, skips = Request("p2p", ["raw", "zstd"], strategies=["raw", "encode_send"]).cells()
+    assert cells[0].routes == (
+        Route("raw", None, "raw"),
+        Route("raw", None, "encode_send"),
+        Route("zstd", None, "encode_send"),
+    )
+    assert [(skip.name, skip.reason) for skip in skips] == [("zstd", "strategy raw sends without a codec")]
+
+
 @pytest.mark.parametrize(
     ("request_", "error", "text"),
     [

@@ -7,9 +7,9 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from wirezip.bench import quick, tables
+from wirezip.bench import codec_bench, quick, runner
 from wirezip.bench.cli import app
-from wirezip.bench.outputs import results_folder
+from wirezip.bench.outputs import check_target, results_folder
 from wirezip.errors import CodecError, FileError, InputError
 
 TINY = ["--codec", "raw,zstd", "--bytes", "16K", "-n", "6", "-w", "1"]
@@ -63,7 +63,7 @@ def test_quick_prints_plain_tables_and_a_summary(quick_run):
     assert "…" not in output
     table = [line for line in output.splitlines() if line.startswith((" op", " p2p", " all_"))]
     assert len(table) == 2 * (1 + 6)
-    assert max(map(len, table)) <= 110
+    assert max(len(line.rstrip()) for line in output.splitlines() if folder.name not in line) <= 100
 
 
 @pytest.mark.parametrize("op", ["p2p", "all_gather", "all_reduce"])
@@ -107,12 +107,13 @@ def test_errors_reach_the_caller_as_ours():
     assert isinstance(invoke("codec", "-n", "0").exception, InputError)
 
 
-def test_module_prints_one_line_and_fails():
-    command = [sys.executable, "-m", "wirezip.bench", "quick", "--link", "carrier-pigeon"]
+def test_command_prints_one_line_and_fails():
+    command = [sys.executable, "-m", "wirezip", "bench", "quick", "--link", "carrier-pigeon"]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False)
     assert outcome.returncode == 1
     assert outcome.stderr == (
-        "error: unknown link 'carrier-pigeon'; known: loopback, emulated:RATE with a rate such as 1Gbit or 250Mbit\n"
+        "wirezip: error: unknown link 'carrier-pigeon'; "
+        "known: loopback, emulated:RATE with a rate such as 1Gbit or 250Mbit\n"
     )
 
 
@@ -123,6 +124,41 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_run(tmp_path):
         quick.run(quick.Plan(["raw"], ["loopback"], 2, "4K", 2, 1, 1.0, blocked))
 
 
+@pytest.mark.parametrize("words", [["p2p"], ["codec"]])
+def test_targets_are_checked_before_measuring(words, tmp_path, monkeypatch):
+    def measured(*_, **__):
+        raise AssertionError("measured first")
+
+    monkeypatch.setattr(runner, "run", measured)
+    monkeypatch.setattr(codec_bench, "run", measured)
+    for target in (tmp_path / "none" / "rows", tmp_path):
+        for option in ("--json", "--csv"):
+            error = invoke(*words, option, str(target)).exception
+            assert isinstance(error, FileError)
+            assert str(target) in str(error)
+    for target in ("-", str(tmp_path / "rows")):
+        outcome = invoke(*words, "--json", target, "--csv", target)
+        assert outcome.exit_code == 2
+        assert "cannot both go to" in outcome.output
+
+
+def test_checking_a_target_leaves_it_as_it_was(tmp_path):
+    check_target(str(tmp_path / "new"))
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "old").write_text("kept")
+    check_target(str(tmp_path / "old"))
+    assert (tmp_path / "old").read_text() == "kept"
+
+
+@pytest.mark.parametrize("command", ["quick", "codec", "p2p", "all_gather", "all_reduce"])
+def test_short_help_lists_what_fits_the_command(command):
+    outcome = invoke(command, "-h")
+    assert outcome.exit_code == 0
+    assert outcome.output == invoke(command, "--help").output
+    assert ("--strategy" in outcome.output) == (command == "p2p")
+    assert ("--algorithm" in outcome.output) == command.startswith("all_")
+
+
 def test_results_of_one_second_do_not_overwrite_each_other(tmp_path):
     assert len({results_folder(tmp_path) for _ in range(3)}) == 3
 
@@ -131,7 +167,3 @@ def test_help_starts_no_torch():
     code = "import sys; from wirezip.bench import cli; print('matplotlib' in sys.modules, 'numba' in sys.modules)"
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert outcome.stdout.split() == ["False", "False"]
-
-
-def test_tables_are_importable_without_a_run():
-    assert tables.summary_lines([]) == []

@@ -1,6 +1,6 @@
 """Cells measured on real local ranks, tiny; wrong codecs are caught before anything is timed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
@@ -85,6 +85,9 @@ def test_rows_of_each_operation(op, num_ranks):
         assert row.error.exact or (row.codec == "none" and op == "all_reduce")
         assert row.verified
         assert len(row.samples_us) == 6
+        assert row.num_ranks_raw == 0
+        # One check and one round of warm-up.
+        assert row.warmup_iters == 2
         assert row.time_us.min > 0
         assert row.algbw_gbps == pytest.approx(size / row.time_us.median / 1e3)
         assert row.baseline_time_us == plain.time_us.median
@@ -141,7 +144,14 @@ def test_dtypes_the_backend_cannot_add_have_no_plain_baseline():
 def test_every_bit_pattern_passes_the_check():
     rows = measure(tiny("all_reduce", ["zstd"], data=["random-bits"]))
     assert rows[-1].served_by.startswith("raw/")
+    assert rows[-1].num_ranks_raw == rows[-1].world_size
     assert rows[-1].error.exact
+
+
+def test_warm_up_that_the_budget_cuts_short_is_reported_as_it_ran():
+    cells, _ = tiny("p2p", ["raw"], num_warmup=50).cells()
+    (row, *_) = runner.run([replace(cells[0], budget_s=1e-6)], 2, lambda what, done: None)
+    assert row.warmup_iters == 2
 
 
 def test_uncompressed_routes_are_always_there_once():

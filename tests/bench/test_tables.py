@@ -1,45 +1,61 @@
-"""Verdicts and summaries in words."""
+"""Verdicts in words, and tables that fit."""
 
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from wirezip.bench import tables
-from wirezip.bench.rows import LinkInfo
 
 
 @pytest.mark.parametrize(
-    ("gain", "interval", "text"),
+    ("gain", "interval", "word"),
     [
-        (1.42, (1.3, 1.5), "pays 1.42x"),
-        (0.60, (0.5, 0.7), "costs 0.60x"),
-        (1.42, (0.9, 1.9), "even"),
-        (0.60, (0.5, 1.1), "even"),
+        (1.42, (1.3, 1.5), "pays"),
+        (0.60, (0.5, 0.7), "costs"),
+        (1.42, (0.9, 1.9), "unclear"),
+        (0.60, (0.5, 1.1), "unclear"),
         (1.02, (1.01, 1.03), "even"),
-        (1.42, None, "pays 1.42x"),
+        (1.02, (1.01, 1.04), "unclear"),
+        (0.98, (0.96, 1.01), "unclear"),
+        (1.42, None, "too few rounds"),
     ],
 )
-def test_verdict_needs_a_sure_difference(row, gain, interval, text):
-    assert tables.verdict(replace(row, codec_gain=gain, codec_gain_ci95=interval)) == text
+def test_verdict_needs_a_sure_difference(row, gain, interval, word):
+    assert tables.outcome(replace(row, codec_gain=gain, codec_gain_ci95=interval)) == word
 
 
 def test_verdict_of_what_is_not_compressed(row):
-    assert tables.verdict(replace(row, codec="none", codec_gain=1.0)) == "reference"
-    assert tables.verdict(replace(row, codec="raw", codec_gain=0.5)) == ""
-    assert tables.verdict(replace(row, served_by="raw/encode_send")) == "went raw"
+    assert tables.outcome(replace(row, codec="none", codec_gain=1.0)) == "reference"
+    assert tables.outcome(replace(row, codec="raw", codec_gain=0.5)) == "uncompressed"
+    assert tables.outcome(replace(row, num_ranks_raw=1)) == "went raw"
 
 
-def test_summary_has_a_line_per_link_by_geometric_mean(row):
-    slow = LinkInfo("emulated:1Gbit", True, 1.0)
-    rows = [replace(row, codec_gain=0.5, codec_gain_ci95=(0.4, 0.6))]
-    rows += [replace(row, link=slow, codec_gain=gain, codec_gain_ci95=(gain, gain)) for gain in (1.0, 4.0)]
-    rows += [replace(row, link=slow, codec="lz4", codec_gain=gain, codec_gain_ci95=(gain, gain)) for gain in (1.2, 1.2)]
-    first, second = tables.summary_lines(rows)
-    assert first == "On the bare loopback no codec pays; send raw. The nearest is zstd at 0.50x the speed."
-    assert "zstd does best: 2.00x" in second
-    assert "pays in 1 of 2 cases" in second
+def test_a_collective_went_raw_when_all_ranks_did(row):
+    gather = replace(row, op="all_gather", world_size=4)
+    assert tables.outcome(replace(gather, num_ranks_raw=3)) == "pays"
+    assert tables.outcome(replace(gather, num_ranks_raw=4)) == "went raw"
 
 
-def test_summary_leaves_out_what_went_raw(row):
-    (line,) = tables.summary_lines([replace(row, served_by="raw/encode_send")])
-    assert line == "On the bare loopback no codec made the data smaller."
+@pytest.mark.parametrize("ops", [("all_gather", "all_reduce"), ("all_reduce",)])
+def test_the_widest_table_fits_a_hundred_columns(row, ops):
+    wide = replace(
+        row,
+        data="weights-bf16",
+        codec="window",
+        strategy=None,
+        algorithm="two_shot" if len(ops) > 1 else "reference",
+        logical_bytes=1 << 30,
+        wire_bytes=1 << 30,
+        time_us=replace(row.time_us, median=12_345_678.0),
+        codec_gain=0.01,
+        codec_gain_ci95=None,
+        unstable=True,
+    )
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(tables.comm_table([replace(wide, op=op) for op in ops], "title"))
+    lines = capture.get().splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= 100
+    assert "12345.678~" in lines[-2] + lines[-1]
+    assert "too few rounds" in lines[-2] + lines[-1]

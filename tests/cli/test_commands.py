@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 
 from wirezip import codecs
 from wirezip.cli import main
+from wirezip.doctor import list_codecs
 
 
 @pytest.fixture(autouse=True)
@@ -125,6 +126,14 @@ def test_codecs(capsys):
     assert "bfloat16" in entries["raw"]["dtypes"]
     if entries["zstd"]["available"]:
         assert entries["zstd"]["options"] == {"level": 1}
+
+
+def test_codec_table_fits_a_hundred_columns(capsys):
+    assert main(["codecs"]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 100
+    for entry in list_codecs():
+        assert all(f"{name}={value}" in out for name, value in entry.options.items())
 
 
 def test_codecs_that_are_missing_say_why(capsys, monkeypatch):

@@ -46,12 +46,18 @@ def test_signals_leave_nothing_behind(tmp_path, number, code):
         [*WIREZIP, "compress", str(source), str(tmp_path / "out.wz"), "--dtype", "fp32", "--codec", "zstd"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # A parent started in the background ignores SIGINT, and a child inherits that.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     )
-    deadline = time.monotonic() + 100
-    while not list(tmp_path.glob(".out.wz.*")) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.send_signal(number)
-    out, err = process.communicate(timeout=100)
+    try:
+        deadline = time.monotonic() + 100
+        while not list(tmp_path.glob(".out.wz.*")) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=100)
+    finally:
+        process.kill()
+        process.communicate()
     assert (process.returncode, out) == (code, b"")
     assert b"Traceback" not in err
     assert [path.name for path in tmp_path.iterdir()] == ["large.bin"]

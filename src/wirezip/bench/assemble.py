@@ -44,7 +44,7 @@ class Context:
         logical_bytes: Bytes the user asked to move.
         plain_name: Name of the backend's own call.
         link: The link.
-        warmup_iters: Untimed iterations.
+        warmup_iters: Untimed iterations that ran.
     """
 
     op: str
@@ -145,6 +145,7 @@ def _row(
         codec_gain_ci95=summaries.gain_ci95(raw_path.samples_us, samples_us),
         error=worst([report.error for report in ranks if report.error is not None]),
         served_by=" ".join(dict.fromkeys(report.traffic.served_by for report in ranks)),
+        num_ranks_raw=sum(report.traffic.went_raw for report in ranks),
         verified=True,
         link=context.link,
         device="cpu",

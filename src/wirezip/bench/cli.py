@@ -5,14 +5,26 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Measure what compression does to communication on this machine.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Measure what compression does to communication on this machine.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 _Codecs = Annotated[list[str] | None, typer.Option("--codec", help="Codecs, repeated or comma-separated.")]
 _Data = Annotated[list[str] | None, typer.Option("--data", help="Datasets, repeated or comma-separated.")]
 _Links = Annotated[list[str] | None, typer.Option("--link", help="loopback, or emulated:RATE such as emulated:1Gbit.")]
-_Dtype = Annotated[str | None, typer.Option("-d", "--dtype", help="Dtype of generated data (normal, uniform, ...).")]
-_Min = Annotated[str | None, typer.Option("-b", "--min-bytes", help="First size, such as 64K; natural when absent.")]
-_Max = Annotated[str | None, typer.Option("-e", "--max-bytes", help="Last size.")]
+_Dtype = Annotated[
+    str | None,
+    typer.Option("-d", "--dtype", help="Dtype of generated data, such as --data normal; real data keep theirs."),
+]
+_Min = Annotated[
+    str | None, typer.Option("-b", "--min-bytes", help="First size, such as 64K; without -e the only one.")
+]
+_Max = Annotated[str | None, typer.Option("-e", "--max-bytes", help="Last size; without -b, the first is at most 1M.")]
 _Factor = Annotated[int | None, typer.Option("-f", "--factor", help="Each size is this many times the last (2).")]
 _Step = Annotated[str | None, typer.Option("-i", "--step-bytes", help="Each size is this much larger than the last.")]
 _Warmup = Annotated[int, typer.Option("-w", "--warmup", help="Untimed rounds per size.")]
@@ -22,13 +34,22 @@ _Seed = Annotated[int, typer.Option("--seed", help="Seed of generated and derive
 _Device = Annotated[str, typer.Option("--device", help="cpu; cuda is still to come.")]
 
 
+def _check_outputs(json: str | None, csv: str | None) -> None:
+    if json is not None and json == csv:
+        where = "standard output" if json == "-" else f"one file, {json}"
+        raise typer.BadParameter(f"JSON and CSV cannot both go to {where}", param_hint="'--csv'")
+
+
 @app.command()
 def quick(
     *,
     codec: _Codecs = None,
     link: _Links = None,
     ranks: Annotated[int, typer.Option("--ranks", help="Local ranks of the collectives.")] = 2,
-    num_bytes: Annotated[str | None, typer.Option("--bytes", help="Size of each message; natural when absent.")] = None,
+    num_bytes: Annotated[
+        str | None,
+        typer.Option("--bytes", help="Size of each case; else p2p sends the real tensors whole, and collectives 4M."),
+    ] = None,
     iters: Annotated[int, typer.Option("-n", "--iters", help="Timed rounds per case, at most.")] = 50,
     warmup: _Warmup = 5,
     out: Annotated[Path, typer.Option("--out", help="Folder that the results folder is made in.")] = Path("results"),
@@ -62,6 +83,7 @@ def codec(
     from wirezip.bench import commands
     from wirezip.bench.options import Sizes
 
+    _check_outputs(json, csv)
     sizes = commands.codec_sizes(num_bytes, Sizes(min_bytes, max_bytes, factor, step_bytes))
     request = commands.CodecRequest(
         codecs=codec,
@@ -77,6 +99,7 @@ def codec(
 
 
 def _register(op: str, summary: str) -> None:
+    # What does not fit an operation is not in its help; if given, it is refused with what fits.
     @app.command(op, help=summary)
     def command(
         *,
@@ -88,13 +111,19 @@ def _register(op: str, summary: str) -> None:
         warmup: _Warmup = 5,
         check: Annotated[int, typer.Option("-c", "--check", help="Checked rounds before timing.")] = 1,
         dtype: _Dtype = None,
-        reduction: Annotated[str, typer.Option("-o", "--op", help="Reduction: sum.")] = "sum",
+        reduction: Annotated[
+            str, typer.Option("-o", "--op", help="Reduction: sum.", hidden=op != "all_reduce")
+        ] = "sum",
         backend: Annotated[str, typer.Option("--backend", help="gloo.")] = "gloo",
         codec: _Codecs = None,
-        algorithm: Annotated[list[str] | None, typer.Option("--algorithm", help="Algorithms of a collective.")] = None,
-        strategy: Annotated[list[str] | None, typer.Option("--strategy", help="Strategies of p2p.")] = None,
+        algorithm: Annotated[
+            list[str] | None, typer.Option("--algorithm", help="Algorithms of the collective.", hidden=op == "p2p")
+        ] = None,
+        strategy: Annotated[
+            list[str] | None, typer.Option("--strategy", help="Strategies of p2p.", hidden=op != "p2p")
+        ] = None,
         data: _Data = None,
-        ranks: Annotated[int, typer.Option("--ranks", help="Local ranks.")] = 2,
+        ranks: Annotated[int, typer.Option("--ranks", help="Local ranks.", hidden=op == "p2p")] = 2,
         link: _Links = None,
         device: _Device = "cpu",
         seed: _Seed = 0,
@@ -104,6 +133,7 @@ def _register(op: str, summary: str) -> None:
         from wirezip.bench import commands
         from wirezip.bench.options import Request, Sizes, split_list
 
+        _check_outputs(json, csv)
         commands.check_device(device)
         default = Request(op)
         request = Request(

@@ -9,7 +9,7 @@ from wirezip.bench import codec_bench, console, datasets, runner, tables
 from wirezip.bench import quick as quick_bench
 from wirezip.bench.contenders import PEERS, Skip
 from wirezip.bench.options import Request, Sizes, split_list
-from wirezip.bench.outputs import write_text
+from wirezip.bench.outputs import check_target, write_text
 from wirezip.bench.rows import Row, to_csv, to_json
 from wirezip.errors import InputError
 from wirezip.floats import parse_dtype
@@ -34,6 +34,16 @@ class Output:
     def is_table_shown(self) -> bool:
         """Whether standard output is free for the table."""
         return "-" not in (self.json, self.csv)
+
+    def check(self) -> None:
+        """Refuse targets that cannot be written, before anything is measured.
+
+        Raises:
+            FileError: A file cannot be written.
+        """
+        for target in (self.json, self.csv):
+            if target is not None:
+                check_target(target)
 
     def write(self, rows: Sequence[Row]) -> None:
         """Write the rows.
@@ -164,6 +174,7 @@ def codec(request: CodecRequest, output: Output) -> None:
     Raises:
         WirezipError: A word of the request is unknown, or a codec returned wrong data.
     """
+    output.check()
     for name, value, least in (("-n", request.num_iters, 1), ("-w", request.num_warmup, 0)):
         if value < least:
             raise InputError(f"expected {name} of {least} or more, got {value}")
@@ -192,11 +203,9 @@ def codec(request: CodecRequest, output: Output) -> None:
 
 
 def _print_codec_notes(run: codec_bench.CodecRun) -> None:
-    out = console.console()
-    out.print(
+    console.print_text(
         "GB/s of original bytes, GB = 1e9. ratio: with metadata. bound: the exponents' order-0 entropy, the rest raw.",
-        style="dim",
-        soft_wrap=True,
+        "dim",
     )
     served: dict[str, list[str]] = {}
     for row in run.rows[::2]:
@@ -204,17 +213,17 @@ def _print_codec_notes(run: codec_bench.CodecRun) -> None:
             served.setdefault(part, []).append(row.codec)
     for part, names in served.items():
         subject = ", ".join(names) if part.startswith("timed: ") else run.rows[0].data
-        out.print(f"{subject}: {part.removeprefix('timed: ')}", style="dim", soft_wrap=True)
+        console.print_text(f"{subject}: {part.removeprefix('timed: ')}", "dim")
     for skip in run.skips:
-        out.print(f"skipped codec {skip.name}: {skip.reason}", style="yellow", soft_wrap=True)
+        console.print_text(f"skipped codec {skip.name}: {skip.reason}", "yellow")
     if any(row.unstable for row in run.rows):
-        out.print("~ the median is known to no better than 10 %.", style="dim")
+        console.print_text("~ the median is known to no better than 10 %.", "dim")
     if run.cores_used > codec_bench.MAX_CORES_USED:
-        out.print(f"{run.cores_used:.2f} cores were busy: a library used further threads.", style="yellow")
+        console.print_text(f"{run.cores_used:.2f} cores were busy: a library used further threads.", "yellow")
     if run.cores_used < codec_bench.MIN_CORES_USED:
         share = f"{run.cores_used:.2f} of a core"
-        out.print(
-            f"Only {share} was left by other work on this machine: on an idle one all are faster.", style="yellow"
+        console.print_text(
+            f"Only {share} was left by other work on this machine: on an idle one all are faster.", "yellow"
         )
 
 
@@ -228,6 +237,7 @@ def operation(request: Request, output: Output) -> None:
     Raises:
         WirezipError: A word of the request is unknown, a rank failed, or a result was wrong.
     """
+    output.check()
     cells, skips = request.cells()
     with console.progress(len(cells)) as on_step:
         rows = runner.run(cells, request.num_ranks, on_step)

@@ -2,13 +2,16 @@
 
 import contextlib
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-# The widest table; on a narrower terminal whole lines wrap, but no figure is cut.
-_LEAST_WIDTH = 110
+# Room for any table, which are as wide as they need and meant to stay within `TEXT_WIDTH`; on a narrower
+# terminal whole lines wrap, but no figure is cut.
+_LEAST_WIDTH = 160
+TEXT_WIDTH = 100
 
 
 def console() -> Console:
@@ -16,6 +19,19 @@ def console() -> Console:
     if not sys.stdout.isatty():
         return Console(width=_LEAST_WIDTH, color_system=None, highlight=False, markup=False)
     return Console(width=max(_LEAST_WIDTH, Console().width), highlight=False, markup=False)
+
+
+def print_text(text: str, style: str | None = None) -> None:
+    """Print a sentence on lines of at most 100 columns.
+
+    Args:
+        text: The sentence; leading blanks are kept on all its lines.
+        style: Style of rich's.
+    """
+    indent = " " * (len(text) - len(text.lstrip()))
+    lines = textwrap.wrap(text, TEXT_WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    for line in lines:
+        console().print(line, style=style, soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -7,17 +7,29 @@ used; `Contender.timed_call` says which.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 
 from wirezip import codecs
 from wirezip.codecs.base import Codec
-from wirezip.codecs.general.codec import General
 from wirezip.errors import CodecUnavailableError, UnknownCodecError
 
 PEERS = ("zipnn",)
+
+
+@runtime_checkable
+class LibraryBacked(Protocol):
+    """A wirezip codec over a numcodecs one; stated by its methods, because its module needs numcodecs."""
+
+    name: ClassVar[str]
+
+    def numcodec(self) -> Any:
+        """Return the library's codec."""
+
+    def as_array(self, values: torch.Tensor) -> Any:
+        """Return `values` as the array the library is given."""
 
 
 class Contender(ABC):
@@ -103,7 +115,7 @@ class LibraryCodec(Contender):
 
     timed_call = "numcodecs encode (returns bytes) and decode (into a buffer)"
 
-    def __init__(self, codec: General, values: torch.Tensor) -> None:
+    def __init__(self, codec: LibraryBacked, values: torch.Tensor) -> None:
         self.name, self._library = codec.name, codec.numcodec()
         self._array = codec.as_array(values)
         self._body: Any = b""
@@ -221,4 +233,4 @@ def contender(name: str, values: torch.Tensor) -> Contender | Skip:
         raise UnknownCodecError(f"unknown codec {name!r}; known: {known}") from None
     if not codec.supports(values.dtype):
         return Skip(name, f"codec {name} does not take {values.dtype}")
-    return LibraryCodec(codec, values) if isinstance(codec, General) else OwnCodec(codec, values)
+    return LibraryCodec(codec, values) if isinstance(codec, LibraryBacked) else OwnCodec(codec, values)

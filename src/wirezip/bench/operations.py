@@ -76,10 +76,12 @@ class Traffic:
     Attributes:
         wire_bytes: Bytes sent, metadata included.
         served_by: What the library says did the work.
+        went_raw: Whether a codec was asked for and this rank sent without it all the same.
     """
 
     wire_bytes: int
     served_by: str
+    went_raw: bool = False
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,9 @@ class PointToPoint(Operation):
         )
         served_by = f"{record.codec}/{record.strategy}"
         # Both sides report the same message; it is counted once.
-        return Traffic(record.wire_bytes if self.setup.rank == 0 else 0, served_by)
+        if self.setup.rank != 0:
+            return Traffic(0, served_by)
+        return Traffic(record.wire_bytes, served_by, went_raw=record.codec != route.codec)
 
     def result(self) -> torch.Tensor | None:
         """Return what rank 1 received."""
@@ -269,7 +273,7 @@ class AllGather(Operation):
         record = collectives.all_gather(
             self.setup.comm, self._outputs, self.values, codec=route.codec, algorithm=route.algorithm
         )
-        return Traffic(record.wire_bytes, f"{record.codec}/{record.algorithm}")
+        return Traffic(record.wire_bytes, f"{record.codec}/{record.algorithm}", went_raw=record.codec != route.codec)
 
     def result(self) -> torch.Tensor:
         """Return all parts as gathered."""
@@ -321,7 +325,7 @@ class AllReduce(Operation):
         record = collectives.all_reduce(
             self.setup.comm, self._tensor, op="sum", codec=route.codec, algorithm=route.algorithm
         )
-        return Traffic(record.wire_bytes, f"{record.codec}/{record.algorithm}")
+        return Traffic(record.wire_bytes, f"{record.codec}/{record.algorithm}", went_raw=record.codec != route.codec)
 
     def result(self) -> torch.Tensor:
         """Return the sum."""

@@ -143,6 +143,7 @@ class Request:
                 own_dtype = datasets.dtype_of(data, dtype)
                 runnable, skipped = _runnable(self.codecs, own_dtype)
                 skips.update(dict.fromkeys(skipped))
+                skips.update(dict.fromkeys(self._mismatches(runnable)))
                 routes = tuple(route for codec in runnable for route in self._routes(codec))
                 for num_bytes in self.sizes.list():
                     _check_memory(num_bytes, self.num_ranks)
@@ -188,12 +189,25 @@ class Request:
             if not words:
                 raise InputError(f"expected at least one {what}")
 
+    def _mismatches(self, codec_names: Sequence[str]) -> list[Skip]:
+        return [
+            Skip(codec, f"strategy {strategy} sends without a codec")
+            for strategy in self.strategies
+            for codec in codec_names
+            if not _fits(codec, strategy)
+        ]
+
     def _routes(self, codec: str) -> list[Route]:
         if self.op == "p2p":
             default = "raw" if codec == "raw" else "encode_send"
-            return [Route(codec, None, strategy) for strategy in self.strategies or (default,)]
+            chosen = self.strategies or (default,)
+            return [Route(codec, None, strategy) for strategy in chosen if _fits(codec, strategy)]
         algorithms = self.algorithms or (OPERATIONS[self.op].default_algorithm,)
         return [Route(codec, algorithm) for algorithm in algorithms]
+
+
+def _fits(codec: str, strategy: str) -> bool:
+    return codec == "raw" or strategy != "raw"
 
 
 def _methods(op: str) -> list[str]:

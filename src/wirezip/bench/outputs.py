@@ -26,6 +26,28 @@ def write_text(target: str, text: str) -> None:
         raise FileError(f"cannot write {target}: {reason.strerror or reason}") from reason
 
 
+def check_target(target: str) -> None:
+    """Refuse a target that `write_text` could not write, before anything is measured.
+
+    Args:
+        target: Path, or `-`.
+
+    Raises:
+        FileError: The file cannot be written.
+    """
+    path = Path(target)
+    # To open a pipe and close it would end it for its reader.
+    if target == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+        return
+    existed = path.exists()
+    try:
+        path.open("a").close()
+        if not existed:
+            path.unlink()
+    except OSError as reason:
+        raise FileError(f"cannot write {target}: {reason.strerror or reason}") from reason
+
+
 def results_folder(parent: Path) -> Path:
     """Make a new folder named by the local time and return it.
 

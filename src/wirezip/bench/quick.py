@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from wirezip.bench import console, environment, runner, tables
+from wirezip.bench import console, environment, runner, summary, tables
 from wirezip.bench.contenders import Skip
 from wirezip.bench.options import DEFAULT_CODECS, Request, Sizes
 from wirezip.bench.outputs import results_folder, write_text
 from wirezip.bench.rows import Row, to_json
+from wirezip.bench.statistics import MIN_SAMPLES_CI
 from wirezip.bench.sweep import Cell
+from wirezip.bench.tables import describe_link, is_compressed, outcome
 
 # Operation, data and size: p2p sends the real tensors as they are; a collective of the size of a small
 # bucket needs more than there are, and its table says what was derived.
@@ -22,9 +24,12 @@ CASES: tuple[tuple[str, tuple[str, ...], str | None], ...] = (
     ("all_reduce", ("grad-bf16",), "4M"),
 )
 _LEGEND = (
-    "ratio: bytes sent / bytes sent uncompressed.  eff. GB/s: original bytes / median time of the slowest rank.",
-    "vs raw: against the best uncompressed path over the same link.  A verdict needs a difference of more than",
-    "3 % and a 95 % confidence interval that leaves out 1.",
+    "ratio: bytes sent / bytes sent uncompressed. GB/s: original bytes / median time of the slowest rank. "
+    "vs raw: speed against the best uncompressed path over the same link, the reference. "
+    "pays, costs: by more than 3 %, and the 95 % confidence interval leaves out 1. "
+    "even: the interval lies within 3 % of 1. unclear: neither; more rounds (-n) may tell.",
+    "Every result was checked before it was timed and on the last timed round: bit by bit, but that of a "
+    "plain all_reduce, which adds in an order of its own, within the rounding of its additions.",
 )
 
 
@@ -92,7 +97,7 @@ def run(plan: Plan) -> Path:
     out.print(f"\nResults: {folder} (rows.json, environment.json, bandwidth.png)", soft_wrap=True)
     if surroundings["num_gpus"]:
         count = surroundings["num_gpus"]
-        out.print(f"This run used the CPU only; {count} GPUs are here, for which --device cuda is still to come.")
+        console.print_text(f"This run used the CPU only; {count} GPUs are here, for which --device cuda is to come.")
     return folder
 
 
@@ -131,9 +136,9 @@ def _print_report(rows: Sequence[Row], skips: Sequence[Skip], plan: Plan, elapse
         out.print(tables.comm_table([row for row in rows if row.link == link], title))
     print_notes(rows, skips)
     out.print()
-    for line in tables.summary_lines(rows):
-        out.print(line, soft_wrap=True, style="bold")
-    out.print(f"Every result was checked bit by bit before it was timed. It took {elapsed_s:.0f} s.", soft_wrap=True)
+    for line in summary.summary_lines(rows):
+        console.print_text(line, "" if line.startswith(" ") else "bold")
+    out.print(f"It took {elapsed_s:.0f} s.")
 
 
 def print_notes(rows: Sequence[Row], skips: Sequence[Skip]) -> None:
@@ -143,15 +148,22 @@ def print_notes(rows: Sequence[Row], skips: Sequence[Skip]) -> None:
         rows: All rows.
         skips: Codecs that did not run.
     """
-    out = console.console()
     for line in _LEGEND:
-        out.print(line, style="dim", soft_wrap=True)
+        console.print_text(line, "dim")
+    if any(outcome(row) == "too few rounds" for row in rows):
+        console.print_text(f"Below {MIN_SAMPLES_CI} rounds (-n) there is no confidence interval, so no verdict.", "dim")
     if any(row.unstable for row in rows):
-        out.print("~ the median is known to no better than 10 %: other work on this machine disturbs it.", style="dim")
+        console.print_text(
+            "~ the median is not known to within 10 %: too few rounds, or other work disturbs it.", "dim"
+        )
     for skip in skips:
-        out.print(f"skipped codec {skip.name}: {skip.reason}", style="yellow", soft_wrap=True)
+        console.print_text(f"skipped codec {skip.name}: {skip.reason}", "yellow")
     for note in dict.fromkeys(f"{row.op} of {row.data}: {row.note}" for row in rows if row.note):
-        out.print(note, style="dim", soft_wrap=True)
+        console.print_text(note, "dim")
+    for row in rows:
+        if row.num_ranks_raw and is_compressed(row):
+            where = f"{row.op} of {row.data} by {row.codec} over the {describe_link(row.link)}"
+            console.print_text(f"{where}: {row.num_ranks_raw} of {row.world_size} ranks sent raw", "dim")
 
 
 def _plain(plan: Plan) -> dict[str, Any]:

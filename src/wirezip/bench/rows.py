@@ -100,11 +100,13 @@ class Row:
         codec_gain_ci95: Bootstrap confidence interval of `codec_gain`; None below 6 samples.
         error: Deviation of the result.
         served_by: What really did the work, as reported by the library.
-        verified: Whether the result was checked before timing and on the last timed iteration.
+        num_ranks_raw: Ranks that sent all they had uncompressed although the codec is another than raw.
+        verified: Whether the result was checked before timing and on the last timed iteration: bit by
+            bit, but within the rounding of each addition for a plain all_reduce.
         link: The link.
         device: Device of the tensors.
         samples_us: The raw times, in order.
-        warmup_iters: Untimed iterations before them.
+        warmup_iters: Untimed iterations that ran before them, checks included.
         skew_us: Median difference between the first and the last rank to start, by one clock.
         unstable: Whether the times scatter too much to be trusted.
     """
@@ -135,6 +137,7 @@ class Row:
     codec_gain_ci95: tuple[float, float] | None
     error: ErrorSummary
     served_by: str
+    num_ranks_raw: int
     verified: bool
     link: LinkInfo
     device: str

@@ -88,7 +88,7 @@ def run_cell(cell: Cell, rank: int, world_size: int) -> list[Row]:
     variants = [_variant(operation, route, traffic) for route in routes]
     for _ in range(cell.num_checks):
         errors = [_checked(operation, route, variant) for route, variant in zip(routes, variants, strict=True)]
-    round_s = _warm_up(cell, variants)
+    num_warmup, round_s = _warm_up(cell, variants)
     num_rounds = measure.fit_rounds(round_s, cell.budget_s, cell.num_iters, MIN_ROUNDS)
     timings = measure.interleave(variants, dist.barrier, num_rounds)
     bound = None if operation.values is None else metrics.entropy_bound(operation.values)
@@ -106,10 +106,11 @@ def run_cell(cell: Cell, rank: int, world_size: int) -> list[Row]:
     by_route = _gather(reports, world_size)
     if rank != 0:
         return []
-    return assemble(_context(cell, operation, world_size), routes, by_route)
+    num_untimed = cell.num_checks + num_warmup
+    return assemble(_context(cell, operation, world_size, num_untimed), routes, by_route)
 
 
-def _context(cell: Cell, operation: Operation, world_size: int) -> Context:
+def _context(cell: Cell, operation: Operation, world_size: int, num_untimed: int) -> Context:
     return Context(
         op=cell.op,
         data=cell.data,
@@ -119,7 +120,7 @@ def _context(cell: Cell, operation: Operation, world_size: int) -> Context:
         logical_bytes=operation.logical_bytes,
         plain_name=operation.plain_name,
         link=cell.link,
-        warmup_iters=cell.num_warmup,
+        warmup_iters=num_untimed,
     )
 
 
@@ -167,16 +168,18 @@ def _checked(operation: Operation, route: Route, variant: measure.Variant) -> Er
     return metrics.measure_error(result, operation.expected(), operation.truth(), lossless=lossless)
 
 
-def _warm_up(cell: Cell, variants: Sequence[measure.Variant]) -> float:
-    """Warm up, within half the budget, and return the seconds of a round; 0 when there was none."""
+def _warm_up(cell: Cell, variants: Sequence[measure.Variant]) -> tuple[int, float]:
+    """Warm up, within half the budget; return the rounds that ran and the seconds of one, 0 when there was none."""
     import torch.distributed as dist
 
     if cell.num_warmup == 0:
-        return 0.0
+        return 0, 0.0
     round_s = _agreed(measure.warm_up(variants, dist.barrier, 1))
     left_s = None if cell.budget_s is None else cell.budget_s / 2
     num_more = measure.fit_rounds(round_s, left_s, cell.num_warmup - 1, 0)
-    return _agreed(measure.warm_up(variants, dist.barrier, num_more)) if num_more else round_s
+    if num_more:
+        round_s = _agreed(measure.warm_up(variants, dist.barrier, num_more))
+    return 1 + num_more, round_s
 
 
 def _agreed(round_s: float) -> float:

@@ -1,6 +1,5 @@
-"""Tables for the terminal, and verdicts in words."""
+"""Tables for the terminal, with a verdict on every row."""
 
-import math
 from collections.abc import Sequence
 
 from rich import box
@@ -8,44 +7,46 @@ from rich.table import Table
 
 from wirezip.bench.rows import LinkInfo, Row
 
-# Gains nearer to 1 than this are called even, however sure they are.
+# Gains nearer to 1 than this neither pay nor cost, however sure they are.
 EVEN_WITHIN = 0.03
+UNCOMPRESSED = ("none", "raw")
+_STYLES = {"reference": "dim", "uncompressed": "dim", "pays": "green", "costs": "red"}
 
 
-def verdict(row: Row) -> str:
-    """Return what a row says of its codec: `pays 1.42x`, `costs 0.60x`, `even`, `went raw` or `reference`.
+def outcome(row: Row) -> str:
+    """Return in words what a codec does to the time of a row.
 
-    A gain counts when it is more than 3 % and the confidence interval leaves 1 out.
+    `reference` is the fastest uncompressed path and `uncompressed` any other; `went raw` are data that did
+    not shrink. The rest is judged by the 95 % confidence interval of the gain: `pays` and `costs` need a
+    difference of more than 3 % and an interval that leaves out 1, `even` an interval within 3 % of 1;
+    `unclear` is what remains, and `too few rounds` support no interval.
 
     Args:
         row: The row.
     """
-    if row.codec in ("none", "raw"):
-        return "reference" if row.codec_gain == 1.0 else ""
+    if row.codec in UNCOMPRESSED:
+        return "reference" if row.codec_gain == 1.0 else "uncompressed"
     if not is_compressed(row):
         return "went raw"
-    return {1: f"pays {row.codec_gain:.2f}x", -1: f"costs {row.codec_gain:.2f}x", 0: "even"}[gain_sign(row)]
+    if row.codec_gain_ci95 is None:
+        return "too few rounds"
+    low, high = row.codec_gain_ci95
+    if row.codec_gain > 1 + EVEN_WITHIN and low > 1:
+        return "pays"
+    if row.codec_gain < 1 - EVEN_WITHIN and high < 1:
+        return "costs"
+    return "even" if low >= 1 - EVEN_WITHIN and high <= 1 + EVEN_WITHIN else "unclear"
 
 
 def is_compressed(row: Row) -> bool:
-    """Return whether a codec served the row: data that do not shrink go raw.
+    """Return whether a codec served some rank of the row: data that do not shrink go raw.
 
     Args:
         row: The row.
     """
-    return row.codec not in ("none", "raw") and not row.served_by.startswith("raw/")
-
-
-def gain_sign(row: Row) -> int:
-    """Return 1 when the codec pays, -1 when it costs, 0 when neither is sure.
-
-    Args:
-        row: The row.
-    """
-    low, high = row.codec_gain_ci95 or (row.codec_gain, row.codec_gain)
-    if abs(row.codec_gain - 1) <= EVEN_WITHIN or low <= 1 <= high:
-        return 0
-    return 1 if row.codec_gain > 1 else -1
+    # Of p2p only rank 0 sends.
+    num_senders = 1 if row.op == "p2p" else row.world_size
+    return row.codec not in UNCOMPRESSED and row.num_ranks_raw < num_senders
 
 
 def describe_link(link: LinkInfo) -> str:
@@ -69,31 +70,34 @@ def comm_table(rows: Sequence[Row], title: str) -> Table:
 
     Args:
         rows: Rows of p2p and collectives, in the order measured.
-        title: Heading.
+        title: Heading, which has to name the operation when there is only one.
     """
     table = _table(title)
-    for name in ("op", "data"):
+    # The widest names of codecs come with strategies and algorithms, where only one operation runs.
+    has_several = len({row.op for row in rows}) > 1
+    for name in ("op", "data") if has_several else ("data",):
         table.add_column(name, no_wrap=True)
     table.add_column("MB", justify="right", no_wrap=True)
     table.add_column("codec", no_wrap=True)
-    for name in ("ratio", "wire MB", "time ms", "eff. GB/s", "vs raw"):
+    for name in ("ratio", "wire MB", "time ms", "GB/s", "vs raw"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    last: tuple[object, ...] = ()
+    last: tuple[str, ...] = ()
     for row in rows:
-        cell = (row.op, row.data, row.logical_bytes)
+        cell = (row.op, row.data, _megabytes(row.logical_bytes))
         if last and cell != last:
             table.add_section()
+        leading = cell if has_several else cell[1:]
         table.add_row(
-            *((row.op, row.data, _megabytes(row.logical_bytes)) if cell != last else ("", "", "")),
+            *(leading if cell != last else [""] * len(leading)),
             codec_label(row),
             f"{row.ratio:.3f}",
             _megabytes(row.wire_bytes),
             f"{row.time_us.median / 1e3:.3f}{'~' if row.unstable else ' '}",
             f"{row.algbw_gbps:.3f}",
             f"{row.codec_gain:.2f}x",
-            verdict(row),
-            style=_style(row),
+            outcome(row),
+            style=_STYLES.get(outcome(row), ""),
         )
         last = cell
     return table
@@ -114,7 +118,7 @@ def codec_label(row: Row) -> str:
 
 
 def _megabytes(num_bytes: int) -> str:
-    return f"{num_bytes / 1e6:.3f}"
+    return f"{num_bytes / 1e6:.3f}" if num_bytes < 100e6 else f"{num_bytes / 1e6:.1f}"
 
 
 def _table(title: str) -> Table:
@@ -126,12 +130,6 @@ def _table(title: str) -> Table:
         pad_edge=False,
         collapse_padding=True,
     )
-
-
-def _style(row: Row) -> str:
-    if row.codec in ("none", "raw"):
-        return "dim"
-    return {1: "green", -1: "red", 0: ""}[gain_sign(row)]
 
 
 def codec_table(rows: Sequence[Row], title: str) -> Table:
@@ -164,36 +162,3 @@ def _speed(row: Row) -> tuple[str, str]:
         return f"{row.algbw_gbps:.3f}{mark}", "-"
     low, high = (row.logical_bytes / time_us / 1e3 for time_us in reversed(row.time_us.ci95))
     return f"{row.algbw_gbps:.3f}{mark}", f"{low:.2f} .. {high:.2f}"
-
-
-def summary_lines(rows: Sequence[Row]) -> list[str]:
-    """Return one sentence per link: which codec did best there, against the best uncompressed path.
-
-    Args:
-        rows: Rows of p2p and collectives.
-    """
-    lines = []
-    for link in dict.fromkeys(row.link for row in rows):
-        gains: dict[str, list[Row]] = {}
-        for row in rows:
-            if row.link == link and is_compressed(row):
-                gains.setdefault(row.codec, []).append(row)
-        where = f"On the {describe_link(link)}"
-        if not gains:
-            lines.append(f"{where} no codec made the data smaller.")
-            continue
-        best = max(gains, key=lambda codec: _mean_gain(gains[codec]))
-        gain, cases = _mean_gain(gains[best]), gains[best]
-        num_paid = sum(gain_sign(row) > 0 for row in cases)
-        if num_paid:
-            lines.append(
-                f"{where} {best} does best: {gain:.2f}x the speed of the best uncompressed path "
-                f"(geometric mean); it pays in {num_paid} of {len(cases)} cases."
-            )
-        else:
-            lines.append(f"{where} no codec pays; send raw. The nearest is {best} at {gain:.2f}x the speed.")
-    return lines
-
-
-def _mean_gain(rows: Sequence[Row]) -> float:
-    return math.exp(sum(math.log(row.codec_gain) for row in rows) / len(rows))

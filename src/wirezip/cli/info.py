@@ -2,11 +2,15 @@
 
 import dataclasses
 import json
+import textwrap
 from typing import Annotated
 
 import typer
 
 from wirezip.cli.table import bytes_text, printable, table
+
+# What keeps the table within 100 columns.
+_OPTIONS_WIDTH = 34
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -19,18 +23,17 @@ def codecs(*, as_json: Json = False) -> None:
     if as_json:
         typer.echo(json.dumps([dataclasses.asdict(entry) for entry in entries], indent=2))
         return
-    rows = [
-        (
-            entry.name,
-            "yes" if entry.lossless else "no",
-            _dtypes_text(entry.dtypes),
-            " ".join(entry.implementations) or "-",
-            " ".join(f"{name}={value}" for name, value in entry.options.items()) or "-",
-        )
-        for entry in entries
-        if entry.available
-    ]
+    rows: list[tuple[str, ...]] = []
+    for entry in entries:
+        if entry.available:
+            options = " ".join(f"{name}={value}" for name, value in entry.options.items()) or "-"
+            first, *more = textwrap.wrap(options, _OPTIONS_WIDTH, break_long_words=False, break_on_hyphens=False)
+            lossless = "yes" if entry.lossless else "no"
+            implementations = " ".join(entry.implementations) or "-"
+            rows.append((entry.name, lossless, _dtypes_text(entry.dtypes), implementations, first))
+            rows += [("", "", "", "", line) for line in more]
     typer.echo(table(("codec", "lossless", "dtypes", "implementations", "options"), rows))
+    typer.echo("\n--json lists the types.")
     missing = [entry for entry in entries if not entry.available]
     if missing:
         typer.echo("\nnot available here:")
@@ -62,4 +65,8 @@ def _value_text(name: str, value: object) -> str:
 
 
 def _dtypes_text(dtypes: tuple[str, ...]) -> str:
-    return " ".join(dtypes) if len(dtypes) <= 8 else f"all {len(dtypes)} that a frame carries"
+    from wirezip.floats import FLOAT_FORMATS, dtype_name
+
+    # Names would take more room than the table has; --json lists them.
+    kind = "float types" if set(dtypes) <= set(map(dtype_name, FLOAT_FORMATS)) else "types"
+    return f"{len(dtypes)} {kind}"
