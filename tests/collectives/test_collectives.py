@@ -303,3 +303,13 @@ def test_all_gather_refuses_outputs_that_do_not_fit(outputs):
         gathered(run_ranks, [torch.zeros(4)] * 2, [outputs] * 2)
     with pytest.raises(InputError, match="known: direct"):
         gathered(run_ranks, [torch.zeros(4)] * 2, algorithm="magic")
+
+
+def test_all_gather_from_the_slot_of_a_peer():
+    def gather(comm):
+        outputs = list(torch.zeros(2, 50_000))
+        outputs[1 - comm.rank][:] = comm.rank + 5.0
+        all_gather(comm, outputs, outputs[1 - comm.rank], codec="raw")
+        return [output.unique().tolist() for output in outputs]
+
+    assert run_ranks(2, gather) == [[[5.0], [6.0]]] * 2

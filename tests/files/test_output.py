@@ -51,6 +51,7 @@ def test_link_is_followed(tmp_path, original):
 
 
 def test_umask_rules_the_mode(tmp_path, original):
+    original.chmod(0o644)
     mask = os.umask(0o027)
     try:
         files.compress_file(original, tmp_path / "out", codec="raw")

@@ -90,6 +90,9 @@ def all_gather(
     chosen = resolve_codec(codec, tensor.dtype)
     check_codec(chosen, tensor.dtype, what)
     values = flat_values(tensor)
+    if any(rank != comm.rank and _overlap(tensor, output) for rank, output in enumerate(outputs)):
+        # What a peer sends would arrive in these elements while they are still being sent.
+        values = values.clone()
     targets = [flat_target(output) for output in outputs]
     exchange = Exchange(comm, Call("all_gather", algorithm, chosen.name, tensor.dtype, tensor.numel()), chosen)
     with collective_turn(comm):
@@ -98,6 +101,19 @@ def all_gather(
     for target, output in zip(targets, outputs, strict=True):
         write_through(target, output)
     return exchange.record(tensor.nbytes)
+
+
+def _overlap(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether the address ranges of two tensors meet; they may do so without sharing an element."""
+    if not tensor.numel() or not other.numel():
+        return False
+    (start, end), (other_start, other_end) = _address_range(tensor), _address_range(other)
+    return start < other_end and other_start < end
+
+
+def _address_range(tensor: torch.Tensor) -> tuple[int, int]:
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.itemsize
 
 
 def _check_outputs(outputs: list[torch.Tensor], tensor: torch.Tensor, world_size: int, what: str) -> None:
