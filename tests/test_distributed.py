@@ -133,10 +133,11 @@ def test_all_gather_into_tensor_concatenates_stacks_and_strides():
     assert run_forked(RANKS, run) == [True] * RANKS
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64], ids=str)
 @pytest.mark.parametrize("op", ["SUM", "MIN", "MAX", "PRODUCT"])
-def test_all_reduce_equals_gloos_own_on_two_ranks(op):
+def test_all_reduce_equals_gloos_own_on_two_ranks(op, dtype):
     def run(comm):
-        ours, theirs = values(comm.rank, torch.float32), values(comm.rank, torch.float32)
+        ours, theirs = values(comm.rank, dtype), values(comm.rank, dtype)
         assert zdist.all_reduce(ours, getattr(dist.ReduceOp, op), codec="zstd") is None
         dist.all_reduce(theirs, getattr(dist.ReduceOp, op))
         return torch.equal(ours, theirs)

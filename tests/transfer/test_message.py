@@ -30,6 +30,21 @@ def test_every_dtype_has_a_header(dtype):
     assert unpack(header.pack()).call.dtype == dtype
 
 
+def test_fields_are_where_the_documentation_says():
+    packed = HEADER.pack()
+    names = {32: (32, b"all_reduce.product"), 64: (16, b"two_shot"), 80: (16, b"rans"), 96: (16, b"raw")}
+    integers = {
+        **{4: (2, 1), 6: (2, 1), 8: (4, 3), 12: (4, 70_000), 16: (4, 2**30), 20: (4, 1), 24: (8, 2**33)},
+        **{112: (4, 1), 116: (4, 0), 120: (8, 2**40 + 1), 128: (8, 2**39), 136: (8, 2**40), 144: (8, 2**64 - 1)},
+        **{152: (36, 0), 188: (4, zlib.crc32(packed[:188]))},
+    }
+    assert packed[:4] == b"WZMS"
+    assert all(packed[offset : offset + size] == name.ljust(size, b"\0") for offset, (size, name) in names.items())
+    assert all(
+        int.from_bytes(packed[offset : offset + size], "little") == value for offset, (size, value) in integers.items()
+    )
+
+
 def test_every_flipped_bit_is_found():
     packed = HEADER.pack()
     for bit in range(8 * HEADER_BYTES):

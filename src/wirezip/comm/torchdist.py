@@ -27,7 +27,7 @@ def translated(error: Exception, operation: Operation, timeout_s: float) -> Comm
         timeout_s: The timeout, in seconds.
     """
     text = str(error).lower()
-    # Around the reason there are a source line of gloo's, a plea not to report it, and a C++ stack trace.
+    # gloo puts its source line before the reason and advice after it; torch may append a C++ stack trace.
     reason = re.sub(r"^\[\S+\] |\. This is typically.*", "", str(error).split("\n", 1)[0])
     if any(part in text for part in _TIMEOUT_TEXTS):
         return CommTimeoutError(f"{operation}: no answer within {timeout_s:g} s ({reason})")

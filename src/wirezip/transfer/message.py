@@ -1,9 +1,6 @@
 """The header that travels before every message, and what the receiver checks in it.
 
-Layout, little-endian, 192 bytes: magic `WZMS`, version u16, flags u16, source u32, destination u32,
-tag u32, step u32, sequence u64, operation 32s, method 16s, codec 16s, served 16s, dtype u32,
-reserved u32, call elements u64, message elements u64, body bytes u64, checksum u64, zeros, crc32 of
-everything before it.
+The layout is in docs/messages.md.
 """
 
 import dataclasses
