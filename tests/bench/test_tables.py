@@ -31,6 +31,13 @@ def test_verdict_of_what_is_not_compressed(row):
     assert tables.outcome(replace(row, num_ranks_raw=1)) == "went raw"
 
 
+def test_labels_name_what_is_not_usual(row):
+    assert tables.codec_label(row) == "zstd"
+    assert tables.codec_label(replace(row, codec="raw")) == "raw/encode_send"
+    assert tables.codec_label(replace(row, codec="raw", strategy="raw")) == "raw"
+    assert tables.codec_label(replace(row, strategy=None, algorithm="ring")) == "zstd/ring"
+
+
 def test_a_collective_went_raw_when_all_ranks_did(row):
     gather = replace(row, op="all_gather", world_size=4)
     assert tables.outcome(replace(gather, num_ranks_raw=3)) == "pays"

@@ -79,8 +79,21 @@ def test_failures_are_one_line(tmp_path, model, capsys):
     assert "not a wirezip container" in failure(capsys, 1, "decompress", model, "o")
     assert "not a wirezip container" in failure(capsys, 1, "inspect", model)
     (tmp_path / "o").write_bytes(b"")
-    assert "--force" in failure(capsys, 1, "compress", model, "o", "--codec", "raw")
+    for command in ("compress", "decompress"):
+        assert failure(capsys, 1, command, model, "o").endswith("o: it exists; --force replaces it\n")
     assert "same file" in failure(capsys, 1, "compress", model, model, "--force", "--codec", "raw")
+
+
+def test_output_cannot_be_standard_output(tmp_path, model, capsys):
+    for command in ("compress", "decompress"):
+        assert "must be a file, not standard output" in failure(capsys, 2, command, model, "-")
+    assert not (tmp_path / "-").exists()
+
+
+@pytest.mark.parametrize("command", ["compress", "decompress", "inspect", "codecs", "doctor", "bench"])
+def test_short_help(command, capsys):
+    assert main([command, "-h"]) == 0
+    assert f"Usage: wirezip {command} " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["compress"], ["compress", "a"], ["nope"], ["--nope"], ["inspect", "a", "b"]])

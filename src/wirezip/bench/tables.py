@@ -111,9 +111,8 @@ def codec_label(row: Row) -> str:
     """
     if row.codec == "none":
         return "(plain gloo)"
-    special = [
-        part for part in (row.strategy, row.algorithm) if part not in (None, "encode_send", "raw", "direct", "two_shot")
-    ]
+    usual = (None, "direct", "two_shot", "raw" if row.codec == "raw" else "encode_send")
+    special = [part for part in (row.strategy, row.algorithm) if part not in usual]
     return "/".join([row.codec, *map(str, special)])
 
 

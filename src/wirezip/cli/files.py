@@ -12,6 +12,7 @@ import typer
 from wirezip.cli.compilation import announced_compilation
 from wirezip.cli.signals import unwinding_on_sigterm
 from wirezip.cli.table import bytes_text, printable, ratio_text, table
+from wirezip.errors import FileError
 
 if TYPE_CHECKING:
     from wirezip.files import FileInfo
@@ -35,6 +36,7 @@ def compress(
     from wirezip.files import compress_file
     from wirezip.floats import parse_dtype
 
+    _check_target(target, force=force)
     parsed = None if dtype is None else parse_dtype(dtype)
     with announced_compilation(), unwinding_on_sigterm():
         info = compress_file(source, target, codec=codec, dtype=parsed, checksum=checksum, force=force)
@@ -51,6 +53,7 @@ def decompress(
     """Restore a compressed file."""
     from wirezip.files import decompress_file
 
+    _check_target(target, force=force)
     with announced_compilation(), unwinding_on_sigterm():
         info = decompress_file(source, target, force=force)
     _print_done(source, target, info, as_json=as_json)
@@ -88,6 +91,14 @@ def inspect(
         for tensor in info.tensors
     ]
     typer.echo(table(columns, rows, right=("frames", "original", "encoded", "ratio")))
+
+
+def _check_target(target: Path, *, force: bool) -> None:
+    """Refuse what the library would write or refuse as well, in the words of the command line."""
+    if str(target) == "-":
+        raise typer.BadParameter("the output must be a file, not standard output", param_hint="OUT")
+    if target.is_file() and not force:
+        raise FileError(f"cannot write {target}: it exists; --force replaces it")
 
 
 def _print_done(source: Path, target: Path, info: FileInfo, *, as_json: bool) -> None:
