@@ -18,7 +18,7 @@ def names(folder):
 def test_exists(tmp_path, original):
     out = tmp_path / "out"
     out.write_bytes(b"before")
-    with pytest.raises(FileError, match="--force"):
+    with pytest.raises(FileError, match="force=True"):
         files.compress_file(original, out, codec="raw")
     assert out.read_bytes() == b"before"
     files.compress_file(original, out, codec="raw", force=True)

@@ -8,7 +8,7 @@ from wirezip import codecs
 from wirezip.bench import codec_bench, console, datasets, runner, tables
 from wirezip.bench import quick as quick_bench
 from wirezip.bench.contenders import PEERS, Skip
-from wirezip.bench.options import Request, Sizes, split_list
+from wirezip.bench.options import Request, Sizes, check_memory, split_list
 from wirezip.bench.outputs import check_target, write_text
 from wirezip.bench.rows import Row, to_csv, to_json
 from wirezip.errors import InputError
@@ -185,6 +185,7 @@ def codec(request: CodecRequest, output: Output) -> None:
     out = console.console()
     for data in usual if request.data is None else split_list(request.data):
         for num_bytes in request.sizes.list():
+            check_memory(num_bytes, 1)
             sample = datasets.load(data, num_bytes=num_bytes, dtype=dtype, seed=request.seed)
             with console.progress(0) as on_step:
                 run = codec_bench.run(

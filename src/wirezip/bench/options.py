@@ -146,7 +146,7 @@ class Request:
                 skips.update(dict.fromkeys(self._mismatches(runnable)))
                 routes = tuple(route for codec in runnable for route in self._routes(codec))
                 for num_bytes in self.sizes.list():
-                    _check_memory(num_bytes, self.num_ranks)
+                    check_memory(num_bytes, self.num_ranks)
                     cells.append(
                         Cell(
                             self.op,
@@ -219,7 +219,8 @@ def _methods(op: str) -> list[str]:
     return list(importlib.import_module(f"wirezip.collectives.{op}").ALGORITHMS)
 
 
-def _check_memory(num_bytes: int | None, num_ranks: int) -> None:
+def check_memory(num_bytes: int | None, num_ranks: int) -> None:
+    """Raise InputError if a size needs more memory than is free."""
     import psutil
 
     # Every rank holds every rank's data for the check, and fp64 copies of a few of them.

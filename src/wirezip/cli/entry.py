@@ -36,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _prepare_streams()
     try:
         code = typer.main.get_command(app).main(rest, prog_name="wirezip", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
         _discard_stdout()

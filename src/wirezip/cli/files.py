@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wirezip.cli.compilation import announced_compilation
-from wirezip.cli.signals import unwinding_on_sigterm
+from wirezip.cli.signals import unwinding_on_signals
 from wirezip.cli.table import bytes_text, printable, ratio_text, table
 from wirezip.errors import FileError
 
@@ -38,7 +38,7 @@ def compress(
 
     _check_target(target, force=force)
     parsed = None if dtype is None else parse_dtype(dtype)
-    with announced_compilation(), unwinding_on_sigterm():
+    with announced_compilation(), unwinding_on_signals():
         info = compress_file(source, target, codec=codec, dtype=parsed, checksum=checksum, force=force)
     _print_done(source, target, info, as_json=as_json)
 
@@ -54,7 +54,7 @@ def decompress(
     from wirezip.files import decompress_file
 
     _check_target(target, force=force)
-    with announced_compilation(), unwinding_on_sigterm():
+    with announced_compilation(), unwinding_on_signals():
         info = decompress_file(source, target, force=force)
     _print_done(source, target, info, as_json=as_json)
 

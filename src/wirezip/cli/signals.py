@@ -1,4 +1,4 @@
-"""A polite kill unwinds the stack as an interrupt does, so that no temporary file is left."""
+"""A polite kill or a closed terminal unwinds the stack as an interrupt does, so that no temporary file is left."""
 
 import signal
 import threading
@@ -6,22 +6,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-EXIT_TERMINATED = 128 + signal.SIGTERM
+# SIGHUP: the terminal was closed, or the connection to it lost.
+_SIGNALS = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 
 
 @contextmanager
-def unwinding_on_sigterm() -> Iterator[None]:
-    """Raise SystemExit on SIGTERM while the context is open; only the main thread can ask for that."""
+def unwinding_on_signals() -> Iterator[None]:
+    """Raise SystemExit on these signals while the context is open; only the main thread can ask for that."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _leave)
+    # A signal that is ignored, as under nohup, stays ignored.
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    taken = [number for number in _SIGNALS if before[number] is not signal.SIG_IGN]
+    for number in taken:
+        signal.signal(number, _leave)
     try:
         yield
     finally:
-        # None: a handler that was not set from Python and cannot be put back.
-        signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
+        for number in taken:
+            # None: a handler that was not set from Python and cannot be put back.
+            signal.signal(number, before[number] if before[number] is not None else signal.SIG_DFL)
 
 
-def _leave(_signal: int, _frame: FrameType | None) -> None:
-    raise SystemExit(EXIT_TERMINATED)
+def _leave(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)

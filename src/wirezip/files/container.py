@@ -64,6 +64,9 @@ class Stored:
     original_bytes: int
     frame_sizes: tuple[int, ...]
 
+    def __str__(self) -> str:
+        return f"tensor {self.name!r}" if self.name else "the array"
+
 
 @dataclass(frozen=True)
 class Index:

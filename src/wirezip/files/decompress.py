@@ -54,7 +54,7 @@ def _restore_tensor(source: Source, offset: int, stored: Stored, sink: Sink) -> 
         try:
             sink.write(_decode(source, offset, header))
         except FrameError as reason:
-            where = f"{source.path}: tensor {stored.name!r}, frame {number}"
+            where = f"{source.path}: {stored}, frame {number}"
             raise type(reason)(f"{where}: {reason}") from reason
         offset += header.frame_bytes
 

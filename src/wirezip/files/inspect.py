@@ -126,7 +126,7 @@ def frame_headers(source: Source, offset: int, stored: Stored) -> list[FrameHead
     """
     headers = []
     for number, frame_bytes in enumerate(stored.frame_sizes):
-        where = f"{source.path}: tensor {stored.name!r}, frame {number}"
+        where = f"{source.path}: {stored}, frame {number}"
         try:
             header = unpack_header(source.read(offset, min(MAX_HEADER_BYTES, frame_bytes)))
         except FrameError as reason:
@@ -142,9 +142,7 @@ def frame_headers(source: Source, offset: int, stored: Stored) -> list[FrameHead
         offset += frame_bytes
     total = sum(header.original_bytes for header in headers)
     if total != stored.original_bytes:
-        raise CorruptFrameError(
-            f"{source.path}: tensor {stored.name!r} has {stored.original_bytes} bytes, its frames hold {total}"
-        )
+        raise CorruptFrameError(f"{source.path}: {stored} has {stored.original_bytes} bytes, its frames hold {total}")
     return headers
 
 

@@ -67,7 +67,7 @@ def check_target(path: Path, *, force: bool) -> None:
     if not stat.S_ISREG(mode):
         raise FileError(f"cannot write {path}: it exists and is not a regular file")
     if not force:
-        raise FileError(f"cannot write {path}: it exists; use --force (force=True) to replace it")
+        raise FileError(f"cannot write {path}: it exists; force=True replaces it")
 
 
 def check_distinct(source: Source, path: Path) -> None:
