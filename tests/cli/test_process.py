@@ -37,7 +37,7 @@ def test_closed_pipe():
     assert process.returncode == 1
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_signals_leave_nothing_behind(tmp_path, number, code):
     source = tmp_path / "large.bin"
     with source.open("wb") as file:
@@ -51,7 +51,7 @@ def test_signals_leave_nothing_behind(tmp_path, number, code):
     )
     try:
         deadline = time.monotonic() + 100
-        while not list(tmp_path.glob(".out.wz.*")) and process.poll() is None and time.monotonic() < deadline:
+        while not list(tmp_path.glob(".wirezip-*")) and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
         process.send_signal(number)
         out, err = process.communicate(timeout=100)

@@ -1,7 +1,7 @@
 """The commands of `wirezip bench`: parsing only."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -98,6 +98,11 @@ def codec(
     commands.codec(request, commands.Output(json, csv))
 
 
+def _for(ops: str, op: str, text: str, *flags: str) -> Any:
+    """Return an option that the help of other operations than those that begin with `ops` does not show."""
+    return typer.Option(*flags, help=text, hidden=not op.startswith(ops))
+
+
 def _register(op: str, summary: str) -> None:
     # What does not fit an operation is not in its help; if given, it is refused with what fits.
     @app.command(op, help=summary)
@@ -111,17 +116,11 @@ def _register(op: str, summary: str) -> None:
         warmup: _Warmup = 5,
         check: Annotated[int, typer.Option("-c", "--check", help="Checked rounds before timing.")] = 1,
         dtype: _Dtype = None,
-        reduction: Annotated[
-            str, typer.Option("-o", "--op", help="Reduction: sum.", hidden=op != "all_reduce")
-        ] = "sum",
+        reduction: Annotated[str, _for("all_reduce", op, "Reduction: sum.", "-o", "--op")] = "sum",
         backend: Annotated[str, typer.Option("--backend", help="gloo.")] = "gloo",
         codec: _Codecs = None,
-        algorithm: Annotated[
-            list[str] | None, typer.Option("--algorithm", help="Algorithms of the collective.", hidden=op == "p2p")
-        ] = None,
-        strategy: Annotated[
-            list[str] | None, typer.Option("--strategy", help="Strategies of p2p.", hidden=op != "p2p")
-        ] = None,
+        algorithm: Annotated[list[str] | None, _for("all", op, "Algorithms of the collective.", "--algorithm")] = None,
+        strategy: Annotated[list[str] | None, _for("p2p", op, "Strategies of p2p.", "--strategy")] = None,
         data: _Data = None,
         ranks: Annotated[int, typer.Option("--ranks", help="Local ranks.", hidden=op == "p2p")] = 2,
         link: _Links = None,

@@ -13,7 +13,8 @@ from wirezip.codecs.general.codec import General, check_range
 from wirezip.errors import CorruptFrameError
 from wirezip.floats import FLOAT_FORMATS
 
-_PCODEC_CHUNK_ELEMS = 1 << 18
+# A chunk of a constant takes 11 to 17 bytes, by the width of its numbers.
+_CHUNK_ELEMS, _LEAST_CHUNK_BYTES = 1 << 18, 8
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Pcodec(General):
 
     def min_encoded_bytes(self, numel: int, dtype: torch.dtype) -> int:
         """Return a floor from the least that a chunk of numbers takes."""
-        return numel // _PCODEC_CHUNK_ELEMS
+        return numel // _CHUNK_ELEMS * _LEAST_CHUNK_BYTES
 
     def numcodec(self) -> Numcodec:
         """Return the library's object."""
