@@ -9,7 +9,7 @@ from wirezip.errors import SettingsError
 
 
 def test_defaults():
-    assert settings.read({}) == settings.Settings("auto", False, None)
+    assert settings.read({}) == settings.Settings("auto", False, 64 << 20, None)
     assert settings.read({}).own_group_timeout_s == settings.OWN_GROUP_TIMEOUT_S
     assert settings.read({"WIREZIP_TIMEOUT_S": "7"}).own_group_timeout_s == 7.0
     assert settings.read({"PATH": "/bin", "WIREZIPPER": "1", "XWIREZIP_TIMEOUT_S": "x"}) == settings.Settings()
@@ -47,7 +47,7 @@ def test_illegal_values(name, text, legal):
 
 @pytest.mark.parametrize("name", ["WIREZIP_", "WIREZIP_TIMEOUT", "WIREZIP_timeout_s", "WIREZIP_IMPLEMENTATION_"])
 def test_unknown_names(name):
-    known = "WIREZIP_IMPLEMENTATION, WIREZIP_MESSAGE_CHECKSUM, WIREZIP_TIMEOUT_S"
+    known = "WIREZIP_IMPLEMENTATION, WIREZIP_MESSAGE_CHECKSUM, WIREZIP_WORKSPACE_BYTES, WIREZIP_TIMEOUT_S"
     with pytest.raises(SettingsError, match=f"^unknown environment variable {name}; known: {known}$"):
         settings.read({name: "1"})
 

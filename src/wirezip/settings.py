@@ -24,11 +24,14 @@ class Settings:
         implementation: Which implementation of the lossless codecs runs: `auto` takes Numba for
             CPU tensors and Triton for GPU tensors.
         message_checksum: Whether messages between ranks carry a checksum of the original data.
+        workspace_bytes: Most memory that a GPU stream keeps for the kernels between calls; a call that needs
+            more takes it for itself.
         timeout_s: Longest wait for a peer, in seconds; None leaves it to the process group's own timeout.
     """
 
     implementation: str = "auto"
     message_checksum: bool = False
+    workspace_bytes: int = 64 << 20
     timeout_s: float | None = None
 
     @property
@@ -59,10 +62,17 @@ def _positive_seconds(text: str) -> float:
     return seconds
 
 
+def _bytes(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError("a number of bytes")
+    return int(text)
+
+
 # Each parser raises ValueError with the legal values as its text.
 VARIABLES: dict[str, Callable[[str], object]] = {
     "IMPLEMENTATION": _implementation,
     "MESSAGE_CHECKSUM": _switch,
+    "WORKSPACE_BYTES": _bytes,
     "TIMEOUT_S": _positive_seconds,
 }
 

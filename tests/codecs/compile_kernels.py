@@ -17,38 +17,41 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from wirezip import codecs
-from wirezip.codecs.tiles import kernels_place, launch
+from wirezip.codecs.tiles import launch
 from wirezip.floats import parse_dtype
 
 WARP_SIZES = {"cuda": 32, "hip": 64}
 ARGUMENTS = {
     "body_ptr": "*u8",
+    "job_ptr": "*i64",
     "state_ptr": "*i64",
-    "moved_ptr": "*i32",
+    "choice_ptr": "*i32",
     "error_ptr": "*i64",
     "scratch_ptr": "*u8",
     "numel": "i64",
-    "num_tiles": "i64",
-    "max_residue_bytes": "i64",
-    "section_bytes": ("i64", "i64"),
+    "body_bytes": "i64",
+    "num_tasks": "i64",
     "G": "constexpr",
 }
 
 
 def kernels_of(name, dtype):
-    """Yield kernel, geometry and warps of everything a codec launches."""
+    """Yield kernel, geometry, warps and limit of registers of everything a codec launches on a tensor or a batch."""
     codec = codecs.get(name)
     tiles = codec.geometry(1 << 20, dtype)
     host = importlib.import_module(f"wirezip.codecs.{name}.gpu")
-    module = importlib.import_module(f"wirezip.codecs.{name}.kernels")
-    geometry = host.geometry_of(tiles)
-    yield module.encode_kernel, geometry, host.warps_of(tiles)
-    yield module.decode_kernel, geometry, host.warps_of(tiles)
-    if name == "window":
-        yield kernels_place.close_kernel, geometry, launch.CLOSE_WARPS
+    encoding = importlib.import_module(f"wirezip.codecs.{name}.kernels")
+    decoding = importlib.import_module(f"wirezip.codecs.{name}.kernels_decode")
+    limit_of = getattr(host, "register_limit", lambda kind, tiles: 0)
+    for variant in (launch.Variant(), launch.Variant(batch=True, slack=True)):
+        geometry = host.geometry_of(tiles, variant)
+        if name == "window":
+            yield encoding.choose_kernel, geometry, host.CHOOSE_WARPS, 0
+        yield encoding.encode_kernel, geometry, host.warps_of(tiles), limit_of("encode", tiles)
+        yield decoding.decode_kernel, geometry, host.warps_of(tiles), limit_of("decode", tiles)
 
 
-def compile_kernel(kernel, geometry, warps, dtype, target):
+def compile_kernel(kernel, geometry, warps, limit, dtype, target):
     """Return the compiled kernel and the log of the assembler."""
     words = {"words_ptr": f"*u{8 * dtype.itemsize}"}
     signature = {name: (words | ARGUMENTS)[name] for name in kernel.arg_names}
@@ -59,9 +62,10 @@ def compile_kernel(kernel, geometry, warps, dtype, target):
         constexprs={(kernel.arg_names.index("G"),): geometry},
         attrs={(i,): [["tt.divisibility", 16]] for i in aligned},
     )
+    options = {"num_warps": warps} | ({"maxnreg": limit} if limit and target.backend == "cuda" else {})
     log = io.StringIO()
     with contextlib.redirect_stdout(log):
-        compiled = triton.compile(source, target=target, options={"num_warps": warps})
+        compiled = triton.compile(source, target=target, options=options)
     return compiled, log.getvalue()
 
 
@@ -88,10 +92,11 @@ def main(backend, arch, *dtypes):
     target = GPUTarget(backend, int(arch) if arch.isdigit() else arch, WARP_SIZES[backend])
     for dtype in map(parse_dtype, dtypes):
         for name in ("window", "rans"):
-            for kernel, geometry, warps in kernels_of(name, dtype):
+            for kernel, geometry, warps, limit in kernels_of(name, dtype):
                 started = time.perf_counter()
-                compiled, log = compile_kernel(kernel, geometry, warps, dtype, target)
+                compiled, log = compile_kernel(kernel, geometry, warps, limit, dtype, target)
                 row = {"codec": name, "kernel": kernel.__name__, "dtype": str(dtype), "warps": warps}
+                row |= {"limit": limit, "batch": geometry.batch}
                 row |= facts(compiled, log)
                 print(json.dumps(row | {"compile_s": round(time.perf_counter() - started, 2)}), flush=True)
 

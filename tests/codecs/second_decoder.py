@@ -51,25 +51,25 @@ LAYOUTS |= {5: Layout(4, 3, 0, 1, 4), 6: Layout(5, 2, 0, 1, 3), 7: Layout(4, 3, 
 class Entry(NamedTuple):
     """Directory entry of a tile."""
 
-    residue_offset: int
-    symbol_offset: int
+    offset: int
     num_escapes: int
     base: int
     width: int
     constant_planes: int
+    reserved: int
 
 
 class Reader:
-    """Reads a section from an offset on and refuses to leave it."""
+    """Reads the section from an offset on and refuses to leave it."""
 
-    def __init__(self, data: bytes, offset: int, name: str):
-        self.data, self.position, self.name = data, offset, name
+    def __init__(self, data: bytes, offset: int):
+        self.data, self.position = data, offset
         self.take(0)
 
     def take(self, size: int) -> bytes:
         """Return the next `size` bytes."""
         start, self.position = self.position, self.position + size
-        _require(self.position <= len(self.data), f"a tile leaves the {self.name} section")
+        _require(self.position <= len(self.data), "a tile leaves the section")
         return self.data[start : self.position]
 
     def integers(self, count: int, size: int) -> list[int]:
@@ -111,29 +111,25 @@ def _decode_tiles(body: bytes, codec: bytes, number: int, elements: int) -> byte
     """Return the original bytes of a body of codec `window` or `rans`."""
     _require(codec in (b"window", b"rans"), f"codec {codec!r} is not known")
     _require(number in LAYOUTS, "the codec does not take the dtype")
-    _require(len(body) >= 32 + 24 * math.ceil(elements / 65536), "the body is too small for the elements")
+    _require(len(body) >= 32 + 16 * math.ceil(elements / 65536), "the body is too small for the elements")
     fields = struct.unpack_from("<BBB5sQQQ", body)
-    log2_tile, log2_stream, placement, reserved, num_tiles, residue_bytes, symbol_bytes = fields
+    log2_tile, log2_stream, placement, reserved, num_tiles, section_bytes, last = fields
     _require(10 <= log2_tile <= 16 and log2_stream <= log2_tile, "log2_tile or log2_stream is out of range")
-    _require(placement <= 1 and not any(reserved), "placement or reserved bytes are out of range")
+    _require(placement <= 1 and not any(reserved) and last == 0, "placement or reserved bytes are out of range")
     layout = LAYOUTS[number]
     if codec == b"rans":
         _require(log2_stream >= 10, "log2_stream is out of range")
         layout = layout._replace(remainder_bits=5 if number == 4 else 0, stream_elements=2**log2_stream)
     tile_elements = 2**log2_tile
     _require(num_tiles == math.ceil(elements / tile_elements), "num_tiles does not fit the elements")
-    residue_start = _align(32 + 24 * num_tiles)
-    symbol_start = residue_start + residue_bytes
-    _require(symbol_start + symbol_bytes == len(body), "the sections do not make up the body")
-    residue, symbols = body[residue_start:symbol_start], body[symbol_start:]
+    start = 32 + 16 * num_tiles
+    _require(start + section_bytes == len(body), "the section does not make up the body")
     original = bytearray()
     for tile in range(num_tiles):
-        entry = Entry(*struct.unpack_from("<QQIHBB", body, 32 + 24 * tile))
+        entry = Entry(*struct.unpack_from("<QHHBBH", body, 32 + 16 * tile))
         count = min(tile_elements, elements - tile * tile_elements)
         _check_entry(entry, layout, count)
-        planes = Reader(residue, entry.residue_offset, "residue")
-        tail = Reader(symbols, entry.symbol_offset, "symbol")
-        original += _decode_tile(entry, layout, planes, tail, count)
+        original += _decode_tile(entry, layout, Reader(body[start:], entry.offset), count)
     return bytes(original)
 
 
@@ -141,7 +137,7 @@ def _check_entry(entry: Entry, layout: Layout, count: int) -> None:
     """Refuse an entry that no tile of this layout and size can have."""
     existing = (1 << layout.planes) - 1 | (CONSTANT_REMAINDER if layout.remainder_bits else 0)
     _require(entry.constant_planes & ~existing == 0, "constant_planes names planes that do not exist")
-    _require(entry.residue_offset % 16 == 0 and entry.symbol_offset % 16 == 0, "an offset is no multiple of 16")
+    _require(entry.offset % 16 == 0 and entry.reserved == 0, "an offset is no multiple of 16, or reserved bits are set")
     _require(entry.base < 1 << layout.value_bits, "base is too large")
     _require(entry.num_escapes <= (0 if entry.width in (0, STORED) else count), "there are too many escapes")
     if entry.width == STORED:
@@ -149,13 +145,14 @@ def _check_entry(entry: Entry, layout: Layout, count: int) -> None:
         _require(entry.base == 0 or layout.stream_elements > 0, "a stored tile has a base")
 
 
-def _decode_tile(entry: Entry, layout: Layout, planes: Reader, tail: Reader, count: int) -> bytes:
+def _decode_tile(entry: Entry, layout: Layout, tail: Reader, count: int) -> bytes:
     """Return the original bytes of a tile."""
+    varying = [plane for plane in range(layout.planes) if not entry.constant_planes >> plane & 1]
+    residue = {plane: tail.take(_align(count)) for plane in varying}
     constants = tail.take(16) if entry.constant_planes else bytes(16)
     ordered = [0] * count
     for plane in range(layout.planes):
-        is_constant = entry.constant_planes >> plane & 1
-        column = constants[plane : plane + 1] * count if is_constant else planes.take(_align(count))
+        column = residue.get(plane, constants[plane : plane + 1] * count)
         ordered = [word | byte << 8 * plane for word, byte in zip(ordered, column[:count], strict=True)]
     if entry.width == STORED:
         heads = tail.integers(count, layout.head_bytes)
@@ -183,16 +180,9 @@ def _decode_heads(entry: Entry, layout: Layout, tail: Reader, count: int, consta
 def _bit_fields(tail: Reader, bits: int, count: int) -> list[int]:
     """Return `count` fields of `bits` bits each."""
     columns = _align(math.ceil(count / 8))
-    fields = [0] * count
-    shift = 0
-    for plane_bits in (4, 2, 1):
-        if bits & plane_bits:
-            plane = tail.integers(columns, plane_bits)
-            for i in range(count):
-                row, column = divmod(i, columns)
-                fields[i] |= (plane[column] >> row * plane_bits & (1 << plane_bits) - 1) << shift
-            shift += plane_bits
-    return fields
+    planes = [tail.take(columns) for _ in range(bits)]
+    packed = [sum(planes[j][column] << 8 * j for j in range(bits)) for column in range(columns)]
+    return [packed[i % columns] >> i // columns * bits & (1 << bits) - 1 for i in range(count)]
 
 
 def _window_values(entry: Entry, layout: Layout, tail: Reader, count: int) -> list[int]:
@@ -215,11 +205,12 @@ def _rans_values(entry: Entry, layout: Layout, tail: Reader, count: int) -> list
     _require(9 <= entry.width <= 12, "width is out of range")
     slots = _rans_slots(tail, entry.width)
     num_streams = math.ceil(count / layout.stream_elements)
-    word_counts = tail.integers(num_streams, 4)
+    word_counts = tail.integers(math.ceil(num_streams / 2) * 2, 4)
     states = tail.integers(LANES * num_streams, 4)
     values = []
     for stream in range(num_streams):
         words = tail.integers(word_counts[stream], 2)
+        tail.take(-2 * word_counts[stream] % 8)
         lanes = states[LANES * stream : LANES * (stream + 1)]
         values += _rans_symbols(lanes, words, min(layout.stream_elements, count - len(values)), slots, entry.width)
     if layout.head_bytes == 2:
@@ -227,21 +218,33 @@ def _rans_values(entry: Entry, layout: Layout, tail: Reader, count: int) -> list
         spans = {0: 0, ESCAPE: 0, 255: all_ones}
         values = [spans.get(symbol, symbol - 1 + entry.base) for symbol in values]
     positions = tail.integers(entry.num_escapes, 2)
-    _require(sorted(set(positions)) == positions, "the positions of the escapes do not ascend")
+    turns = [_turn(position, layout.stream_elements) for position in positions]
+    _require(sorted(set(turns)) == turns, "the positions of the escapes are out of order")
     for position, value in zip(positions, tail.integers(entry.num_escapes, layout.head_bytes), strict=True):
         _require(position < count, "the position of an escape is too large")
         values[position] = value
     return values
 
 
+def _turn(position: int, stream_elements: int) -> tuple[int, int, int]:
+    """Return by what the positions of escapes are sorted: stream, lane, place in the stream."""
+    stream, place = divmod(position, stream_elements)
+    return stream, place % 128 // 4, place
+
+
 def _rans_slots(tail: Reader, width: int) -> list[Slot]:
     """Read the table and return what each slot stands for."""
     present = int.from_bytes(tail.take(32), "little")
     listed = [symbol for symbol in range(ESCAPE) if present >> symbol & 1]
-    frequencies = tail.integers(len(listed), 2)
-    tail.take(len(listed) % 2 * 2)
+    frequencies = list(tail.take(len(listed)))
+    tail.take(len(listed) % 2)
+    large = [place for place, frequency in enumerate(frequencies) if frequency == 255]
+    for place, frequency in zip(large, tail.integers(len(large), 2), strict=True):
+        _require(frequency >= 255, "a frequency is small but listed as large")
+        frequencies[place] = frequency
+    tail.take(-(math.ceil(len(listed) / 2) * 2 + 2 * len(large)) % 8)
     left = 2**width - sum(frequencies)
-    _require(bool(listed), "no symbol has a frequency")
+    _require(0 < len(listed) < ESCAPE, "no symbol has a frequency, or all have")
     _require(all(frequencies) and left > 0, "frequencies are not positive or leave the escape no slot")
     slots = []
     for symbol, frequency in zip([*listed, ESCAPE], [*frequencies, left], strict=True):

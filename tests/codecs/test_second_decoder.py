@@ -104,7 +104,7 @@ def test_reads_default_tiles_with_escapes(dtype_name):
     tensor[128:65_000:1024] = 1e30  # `rans` does not sample these
     for codec in ("window", "rans"):
         frame = encode(tensor, codec)
-        assert struct.unpack_from("<I", frame, HEADER_BYTES + 32 + 16)[0] > 0
+        assert struct.unpack_from("<H", frame, HEADER_BYTES + 32 + 8)[0] > 0
         assert decode(frame) == (dtype_name, (70_000,), to_bytes(tensor))
 
 
@@ -121,7 +121,7 @@ def test_reads_raw_frames(dtype_name, shape):
 def mutate(frame, rng):
     """Change, remove or add bytes, mostly of headers and directory."""
     frame = bytearray(frame)
-    directory_end = min(len(frame), HEADER_BYTES + 32 + 24 * 3)
+    directory_end = min(len(frame), HEADER_BYTES + 32 + 16 * 3)
     for _ in range(rng.choice((1, 1, 2))):
         start, end = rng.choice(((4, 64), (64, 96), (96, directory_end), (96, directory_end), (64, len(frame))))
         position = min(rng.randrange(start, end), len(frame) - 1)
@@ -167,20 +167,17 @@ def test_mutated_frames_without_checksum_are_read_alike(codec, dtype_name, kind)
 def fill_padding_of_remainder(codec, dtype_name):
     """Set all bits of a constant remainder, of which only the low R count, in a tile with an even base."""
     frame = bytearray(encode(make_tensor("constant", dtype_name, 1024), codec, checksum=False))
-    frame[HEADER_BYTES + 32 + 20] &= 0xFE
-    frame[HEADER_BYTES + 64 + struct.unpack_from("<Q", frame, HEADER_BYTES + 16)[0] + 7] = 255
+    frame[HEADER_BYTES + 32 + 10] &= 0xFE
+    frame[HEADER_BYTES + 32 + 16 + 7] = 255
     return seal(frame)
 
 
 def fill_padding_of_codes(tensor):
-    """Set the last code of a `window` tile of 1000 elements, which is that of no element, to the escape."""
+    """Set the last code of a `window` tile of 1000 bfloat16, which is that of no element, to the escape."""
     frame = bytearray(encode(tensor, "window"))
-    width = frame[HEADER_BYTES + 32 + 22]
-    plane = HEADER_BYTES + 64 + struct.unpack_from("<Q", frame, HEADER_BYTES + 16)[0]
-    for plane_bits in (4, 2, 1):
-        if width & plane_bits:
-            plane += 128 * plane_bits
-            frame[plane - 1] |= 0x100 - (0x100 >> plane_bits)
+    width = frame[HEADER_BYTES + 32 + 12]
+    codes = HEADER_BYTES + 32 + 16 + 1008
+    frame[codes + 128 * width - 1] |= 0x100 - (0x100 >> width)
     return seal(frame)
 
 

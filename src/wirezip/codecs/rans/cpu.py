@@ -12,16 +12,17 @@ from wirezip.codecs.rans.cpu_streams import (
     fill_decoder,
     fill_encoder,
 )
+from wirezip.codecs.rans.cpu_table import read_table, table_bytes, write_table
 from wirezip.codecs.rans.tables import (
     ALL_ONES,
-    BITMAP_BYTES,
     ESCAPE,
     GROUP_ELEMS,
+    LANE_RUN,
     NUM_LANES,
     NUM_SYMBOLS,
-    SAMPLE_STEP,
     SAMPLED_FROM_ELEMS,
     WIDE_SPAN,
+    WIDE_WORDS,
 )
 from wirezip.codecs.tiles import cpu as common
 from wirezip.codecs.tiles import cpu_fields, layout
@@ -34,7 +35,7 @@ from wirezip.errors import CorruptFrameError
 class Scratch(NamedTuple):
     """Room for one tile.
 
-    Heads, symbols, remainder fields; lane states, words and their ends by stream; escape positions;
+    Heads, symbols, remainder fields; lane states, words and their numbers by stream; escape positions;
     decoded symbols; frequencies and the encoder's and decoder's tables.
     """
 
@@ -43,7 +44,7 @@ class Scratch(NamedTuple):
     fields: np.ndarray
     states: np.ndarray
     words: np.ndarray
-    ends: np.ndarray
+    counts: np.ndarray
     escapes: np.ndarray
     decoded: np.ndarray
     frequencies: np.ndarray
@@ -55,6 +56,7 @@ class Coding(NamedTuple):
     """The rANS parameters of a body."""
 
     prob_bits: int
+    sample_step: int
     stream_elems: int
 
 
@@ -67,8 +69,8 @@ def make_scratch(tiles: TileLayout) -> Scratch:
         symbols=np.empty(tiles.tile_elems, np.uint16),
         fields=np.empty(ROWS * layout.num_columns(tiles.tile_elems), np.uint8),
         states=np.empty((streams, NUM_LANES), np.uint64),
-        words=np.zeros(tiles.tile_elems + GROUP_ELEMS, np.uint16),
-        ends=np.empty(streams, np.uint32),
+        words=np.zeros(tiles.tile_elems + GROUP_ELEMS + WIDE_WORDS * streams, np.uint16),
+        counts=np.empty(streams, np.uint32),
         escapes=np.empty(tiles.tile_elems, np.uint16),
         # One-byte heads are their own symbols, and are decoded in place.
         decoded=heads if heads.itemsize == 1 else np.empty(tiles.tile_elems, np.uint8),
@@ -79,13 +81,13 @@ def make_scratch(tiles: TileLayout) -> Scratch:
 
 
 @jit
-def is_sampled(i, n):
+def is_sampled(i, n, coding):
     """Return whether element `i` of a tile of `n` counts for its table."""
-    return n < SAMPLED_FROM_ELEMS or i // GROUP_ELEMS % SAMPLE_STEP == 0
+    return n < SAMPLED_FROM_ELEMS or i // GROUP_ELEMS % coding.sample_step == 0
 
 
 @jit
-def to_symbols(heads, geometry, symbols):
+def to_symbols(heads, geometry, coding, symbols):
     """Write the symbols of the heads, `ESCAPE` for those without one; returns the base."""
     n, base = len(heads), 0
     if geometry.value_bits == 8:
@@ -95,7 +97,7 @@ def to_symbols(heads, geometry, symbols):
     all_ones = (1 << geometry.value_bits) - 1
     for i in range(n):
         value = int(heads[i] >> geometry.remainder_bits)
-        if is_sampled(i, n) and value != all_ones:
+        if is_sampled(i, n, coding) and value != all_ones:
             base = max(base, value - WIDE_SPAN + 1)
     for i in range(n):
         value = int(heads[i] >> geometry.remainder_bits)
@@ -105,13 +107,13 @@ def to_symbols(heads, geometry, symbols):
 
 
 @jit
-def build_table(n, prob_bits, scratch):
-    """Fill the frequencies from the sample, as the reference does."""
-    symbols, frequencies = scratch.symbols, scratch.frequencies
+def build_table(n, coding, scratch):
+    """Fill the frequencies from the sample, as the reference does; returns how many symbols have one."""
+    symbols, frequencies, prob_bits = scratch.symbols, scratch.frequencies, coding.prob_bits
     counts = np.zeros((4, NUM_SYMBOLS + 1), np.int64)
     # Four rows, because consecutive increments of one counter would wait for each other.
     for first in range(0, n, GROUP_ELEMS):
-        if is_sampled(first, n):
+        if is_sampled(first, n, coding):
             for i in range(first, min(first + GROUP_ELEMS, n)):
                 counts[i & 3, symbols[i]] += 1
     total, present, commonest = 0, 0, 0
@@ -129,10 +131,19 @@ def build_table(n, prob_bits, scratch):
         left -= frequencies[symbol]
     frequencies[commonest] += left
     frequencies[ESCAPE] = 1
+    return present
 
 
 @jit
-def mark_escapes(n, scratch):
+def turn_of(i, stream_elems):
+    """Return a number by which elements of a tile ascend stream by stream, lane by lane, then in order."""
+    within = i % stream_elems
+    lane = within // LANE_RUN % NUM_LANES
+    return i - within + lane * (stream_elems // NUM_LANES) + within // GROUP_ELEMS * LANE_RUN + within % LANE_RUN
+
+
+@jit
+def mark_escapes(n, coding, scratch):
     """Make elements without a frequency escapes, and list their positions; returns how many."""
     symbols, frequencies = scratch.symbols, scratch.frequencies
     absent = np.ones(NUM_SYMBOLS + 1, np.uint8)
@@ -144,6 +155,11 @@ def mark_escapes(n, scratch):
             symbols[i] = ESCAPE
             scratch.escapes[count] = i
             count += 1
+    listed = scratch.escapes[:count]
+    order = np.empty(count, np.int64)
+    for k in range(count):
+        order[k] = turn_of(int(listed[k]), coding.stream_elems)
+    common.copy(listed, listed[np.argsort(order)])
     return count
 
 
@@ -151,41 +167,36 @@ def mark_escapes(n, scratch):
 def encode_streams(n, coding, scratch):
     """Encode all streams of a tile; returns the bytes of table, word counts, states and words."""
     fill_encoder(scratch.frequencies, coding.prob_bits, scratch.encoder)
-    end, stream = 0, 0
+    end, stream = np.int64(0), 0
     for start in range(0, n, coding.stream_elems):
         part = scratch.symbols[start : min(n, start + coding.stream_elems)]
-        end = encode_stream(part, scratch.encoder, scratch.states[stream], scratch.words, end)
-        scratch.ends[stream] = end
+        first = end
+        end = np.int64(encode_stream(part, scratch.encoder, scratch.states[stream], scratch.words, end))
+        scratch.counts[stream] = end - first
+        while (end - first) % WIDE_WORDS:
+            scratch.words[end] = 0
+            end += 1
         stream += 1
-    present = 0
-    for symbol in range(NUM_SYMBOLS):
-        present += scratch.frequencies[symbol] > 0
-    return BITMAP_BYTES + (present + 1) // 2 * 4 + stream * 4 * (1 + NUM_LANES) + end * 2
+    return table_bytes(scratch.frequencies) + (stream + 1) // 2 * 8 + stream * 4 * NUM_LANES + end * 2
 
 
 @jit
 def write_streams(n, coding, scratch, symbols):
     """Write table, word counts, states and words to the start of `symbols`; returns where they end."""
-    symbols[:BITMAP_BYTES] = 0
-    listed, present = symbols[BITMAP_BYTES:].view(np.uint16), 0
-    for symbol in range(NUM_SYMBOLS):
-        if scratch.frequencies[symbol]:
-            symbols[symbol // 8] |= np.uint8(1 << symbol % 8)
-            listed[present] = scratch.frequencies[symbol]
-            present += 1
-    if present % 2:
-        listed[present] = 0
-    end = BITMAP_BYTES + (present + 1) // 2 * 4
+    end = write_table(scratch.frequencies, symbols)
     streams = (n + coding.stream_elems - 1) // coding.stream_elems
-    numbers = symbols[end : end + 4 * streams * (1 + NUM_LANES)].view(np.uint32)
-    before = np.uint32(0)
+    counts = symbols[end : end + (streams + 1) // 2 * 8].view(np.uint32)
+    end += 4 * len(counts)
+    counts[len(counts) - 1] = 0
+    num_words = 0
     for stream in range(streams):
-        numbers[stream] = scratch.ends[stream] - before
-        before = scratch.ends[stream]
+        counts[stream] = scratch.counts[stream]
+        num_words += (int(scratch.counts[stream]) + WIDE_WORDS - 1) // WIDE_WORDS * WIDE_WORDS
+        states = symbols[end : end + 4 * NUM_LANES].view(np.uint32)
         for lane in range(NUM_LANES):
-            numbers[streams + stream * NUM_LANES + lane] = scratch.states[stream, lane]
-    end += 4 * len(numbers)
-    words = symbols[end : end + 2 * int(before)].view(np.uint16)
+            states[lane] = scratch.states[stream, lane]
+        end += 4 * NUM_LANES
+    words = symbols[end : end + 2 * num_words].view(np.uint16)
     common.copy(words, scratch.words[: len(words)])
     return end + 2 * len(words)
 
@@ -209,10 +220,12 @@ def encode_symbols(ordered, n, mask, geometry, coding, scratch, entry, symbols):
     fields = scratch.fields[: ROWS * num_columns(n)]
     fixed = (CONSTANT_BLOCK_BYTES if mask else 0) + (geometry.remainder_bits * num_columns(n) if has_fields else 0)
     if common.varying_bits(heads) >> geometry.remainder_bits:
-        width, base = coding.prob_bits, to_symbols(heads, geometry, scratch.symbols)
-        build_table(n, coding.prob_bits, scratch)
-        count = mark_escapes(n, scratch)
-        coded = encode_streams(n, coding, scratch) + (2 + heads.itemsize) * count
+        width, base = coding.prob_bits, to_symbols(heads, geometry, coding, scratch.symbols)
+        # A decoder's ranks of symbols are bytes, and the escape has one: with all symbols a tile is stored.
+        coded = n * heads.itemsize
+        if build_table(n, coding, scratch) < NUM_SYMBOLS:
+            count = mark_escapes(n, coding, scratch)
+            coded = encode_streams(n, coding, scratch) + (2 + heads.itemsize) * count
     else:
         base, coded = int(heads[0] >> geometry.remainder_bits), 0
     stored = aligned((CONSTANT_BLOCK_BYTES if mask & ~(1 << REMAINDER_BIT) else 0) + n * heads.itemsize)
@@ -233,60 +246,39 @@ def encode_symbols(ordered, n, mask, geometry, coding, scratch, entry, symbols):
 
 
 @jit
-def encode_all(words, masks, geometry, coding, scratch, entries, residue, symbols):
-    """Encode all tiles; returns the bytes used of the residue and symbol sections."""
-    residue_end = symbol_end = 0
+def encode_all(words, masks, geometry, coding, scratch, entries, records):
+    """Encode all tiles; returns the bytes used of the section."""
+    end = 0
     for tile in range(len(entries)):
         part = words[tile * geometry.tile_elems : (tile + 1) * geometry.tile_elems]
-        if geometry.symbol_slot_bytes:
-            residue_end, symbol_end = tile * geometry.residue_slot_bytes, tile * geometry.symbol_slot_bytes
+        if geometry.slot_bytes:
+            end = tile * geometry.slot_bytes
         entry = entries[tile]
-        entry.residue_offset, entry.symbol_offset = residue_end, symbol_end
+        entry.offset, entry.reserved = end, 0
         mask = common.constant_mask(part, masks, geometry.remainder_bits)
-        residue_end = common.split_residue(part, masks, mask, residue, residue_end)
+        end = common.split_residue(part, masks, mask, records, end)
         common.split_heads(part, masks, scratch.heads)
         ordered = common.order_bits(part[0], masks)
-        symbol_end += encode_symbols(ordered, len(part), mask, geometry, coding, scratch, entry, symbols[symbol_end:])
-    if geometry.symbol_slot_bytes:
-        return len(residue), len(symbols)
-    return residue_end, symbol_end
-
-
-@jit
-def read_table(prob_bits, scratch, symbols):
-    """Read the frequencies at the start of `symbols`; returns where they end, or -1 if corrupt."""
-    present = 0
-    for symbol in range(NUM_SYMBOLS):
-        present += symbols[symbol // 8] >> symbol % 8 & 1
-    end = BITMAP_BYTES + (present + 1) // 2 * 4
-    if end > len(symbols) or present == 0:
-        return -1
-    listed, k, left = symbols[BITMAP_BYTES:end].view(np.uint16), 0, 1 << prob_bits
-    for symbol in range(NUM_SYMBOLS):
-        scratch.frequencies[symbol] = 0
-        if symbols[symbol // 8] >> symbol % 8 & 1:
-            scratch.frequencies[symbol] = listed[k]
-            left -= int(listed[k])
-            k += 1
-            if scratch.frequencies[symbol] == 0 or left < 1:
-                return -1
-    scratch.frequencies[ESCAPE] = left
-    return end
+        end += encode_symbols(ordered, len(part), mask, geometry, coding, scratch, entry, records[end:])
+    return len(records) if geometry.slot_bytes else end
 
 
 @jit
 def read_streams(n, prob_bits, stream_elems, scratch, symbols):
     """Decode the streams at the start of `symbols`; returns where they end, or -1 if corrupt."""
-    end = read_table(prob_bits, scratch, symbols)
+    end = read_table(prob_bits, scratch.frequencies, symbols)
     streams = (n + stream_elems - 1) // stream_elems
-    if end < 0 or end + 4 * streams * (1 + NUM_LANES) > len(symbols):
+    counts_bytes = (streams + 1) // 2 * 8
+    if end < 0 or end + counts_bytes + 4 * streams * NUM_LANES > len(symbols):
         return -1
     fill_decoder(scratch.frequencies, prob_bits, scratch.decoder)
-    numbers = symbols[end : end + 4 * streams * (1 + NUM_LANES)].view(np.uint32)
+    counts = symbols[end : end + counts_bytes].view(np.uint32)
+    end += counts_bytes
+    numbers = symbols[end : end + 4 * streams * NUM_LANES].view(np.uint32)
     end += 4 * len(numbers)
     states, words = np.empty(NUM_LANES, np.uint32), scratch.words
     for stream in range(streams):
-        count, first = int(numbers[stream]), streams + stream * NUM_LANES
+        count, first = int(counts[stream]), stream * NUM_LANES
         if count > stream_elems or end + 2 * count > len(symbols):
             return -1
         # Copied to where words that a corrupt stream asks for beyond its own may be read.
@@ -295,7 +287,7 @@ def read_streams(n, prob_bits, stream_elems, scratch, symbols):
         part = scratch.decoded[stream * stream_elems : min(n, (stream + 1) * stream_elems)]
         if not decode_stream(part, scratch.decoder, prob_bits, states, words, GROUP_ELEMS + count):
             return -1
-        end += 2 * count
+        end += 2 * ((count + WIDE_WORDS - 1) // WIDE_WORDS * WIDE_WORDS)
     return end
 
 
@@ -316,26 +308,29 @@ def read_coded(n, geometry, stream_elems, scratch, entry, symbols):
     values = symbols[end + 2 * count : end + (2 + heads.itemsize) * count].view(heads.dtype)
     last = -1
     for k in range(count):
-        if not last < positions[k] < n:
+        turn = turn_of(int(positions[k]), stream_elems)
+        if positions[k] >= n or turn <= last:
             return False
-        last = int(positions[k])
+        last = turn
         heads[positions[k]] = values[k]
     return True
 
 
 @jit
-def decode_all(words, masks, geometry, stream_elems, scratch, entries, residue, symbols):
+def decode_all(words, masks, geometry, stream_elems, scratch, entries, records):
     """Decode all tiles; returns the first that is corrupt, or -1."""
     no_block = np.zeros(CONSTANT_BLOCK_BYTES, np.uint8)
     for tile in range(len(entries)):
         part = words[tile * geometry.tile_elems : (tile + 1) * geometry.tile_elems]
         entry, n = entries[tile], len(part)
-        heads, mask, start, block = scratch.heads[:n], int(entry.constant_planes), int(entry.symbol_offset), no_block
+        heads, mask, block = scratch.heads[:n], int(entry.constant_planes), no_block
+        residue = records[int(entry.offset) :]
+        start = common.residue_bytes(part, mask)
         if mask:
-            block = symbols[start : start + CONSTANT_BLOCK_BYTES]
+            block = residue[start : start + CONSTANT_BLOCK_BYTES]
             start += CONSTANT_BLOCK_BYTES
         if entry.width == STORED:
-            common.read_stored(symbols[start:], heads)
+            common.read_stored(residue[start:], heads)
         else:
             fields_start = start
             has_fields = geometry.remainder_bits > 0 and not mask >> REMAINDER_BIT & 1
@@ -343,29 +338,29 @@ def decode_all(words, masks, geometry, stream_elems, scratch, entries, residue, 
                 start += geometry.remainder_bits * num_columns(n)
             if entry.width == 0:
                 heads[:] = entry.base
-            elif not read_coded(n, geometry, stream_elems, scratch, entry, symbols[start:]):
+            elif not read_coded(n, geometry, stream_elems, scratch, entry, residue[start:]):
                 return tile
             if has_fields:
                 fields = scratch.fields[: ROWS * num_columns(n)]
-                cpu_fields.read_remainder(heads, geometry.remainder_bits, fields, symbols, fields_start)
+                cpu_fields.read_remainder(heads, geometry.remainder_bits, fields, residue, fields_start)
             elif geometry.remainder_bits:
                 cpu_fields.set_remainder(heads, geometry.remainder_bits, block[REMAINDER_BIT])
-        common.join_words(part, masks, heads, (mask, block), residue[int(entry.residue_offset) :])
+        common.join_words(part, masks, heads, (mask, block), residue)
     return -1
 
 
-def encode_tiles(words: np.ndarray, tiles: TileLayout, sections: Sections) -> tuple[int, int]:
-    """Encode all tiles; returns the bytes used of the residue and symbol sections."""
-    parts = (sections.entries, sections.residue, sections.symbols)
+def encode_tiles(words: np.ndarray, tiles: TileLayout, sections: Sections) -> int:
+    """Encode all tiles; returns the bytes used of the section."""
+    parts = (sections.entries, sections.records)
     masks, scratch = common.masks_of(tiles.layout), make_scratch(tiles)
-    coding = Coding(tables.prob_bits(tiles.layout), 1 << tiles.log2_stream)
-    residue_bytes, symbol_bytes = encode_all(words, masks, geometry_of(tiles), coding, scratch, *parts)
-    return residue_bytes, symbol_bytes
+    coding = Coding(tables.prob_bits(tiles.layout), tables.sample_step(tiles.layout), 1 << tiles.log2_stream)
+    end: int = encode_all(words, masks, geometry_of(tiles), coding, scratch, *parts)
+    return end
 
 
 def decode_tiles(tiles: TileLayout, sections: Sections, words: np.ndarray) -> None:
     """Decode all tiles, whose entries have been checked, into `words`."""
-    parts = (sections.entries, sections.residue, sections.symbols)
+    parts = (sections.entries, sections.records)
     masks, scratch = common.masks_of(tiles.layout), make_scratch(tiles)
     tile = decode_all(words, masks, geometry_of(tiles), 1 << tiles.log2_stream, scratch, *parts)
     if tile >= 0:

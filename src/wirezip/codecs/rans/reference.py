@@ -29,11 +29,11 @@ class Table:
         return np.cumsum(self.frequencies) - self.frequencies
 
 
-def sample(values: np.ndarray) -> np.ndarray:
-    """Return the values a table is built from: every fourth group of 128, or all of a small tile."""
+def sample(values: np.ndarray, tiles: TileLayout) -> np.ndarray:
+    """Return the values a table is built from: some of the groups of 128, or all of a small tile."""
     if len(values) < tables.SAMPLED_FROM_ELEMS:
         return values
-    return values[np.arange(len(values)) // tables.GROUP_ELEMS % tables.SAMPLE_STEP == 0]
+    return values[np.arange(len(values)) // tables.GROUP_ELEMS % tables.sample_step(tiles.layout) == 0]
 
 
 def to_symbols(values: np.ndarray, base: int, tiles: TileLayout) -> np.ndarray:
@@ -62,19 +62,18 @@ def choose_base(values: np.ndarray, tiles: TileLayout) -> int:
     """Return the base of the symbols: the span ends at the largest value sampled that is not all ones."""
     if tiles.value_bytes == 1:
         return 0
-    sampled = sample(values)
+    sampled = sample(values, tiles)
     largest = int(np.where(sampled == 2**tiles.value_bits - 1, 0, sampled).max())
     return max(0, largest - tables.WIDE_SPAN + 1)
 
 
-def build_table(symbols: np.ndarray, prob_bits: int) -> Table:
-    """Build the table of a tile from its sample.
+def build_table(sampled: np.ndarray, prob_bits: int) -> Table:
+    """Build the table of a tile from the symbols of its sample.
 
     1. Every symbol sampled gets one slot, and the escape one.
     2. The remaining slots are shared in proportion to the counts, rounded down.
     3. What rounding left goes to the commonest symbol, the lowest of equals.
     """
-    sampled = sample(symbols)
     counts = np.bincount(sampled[sampled != tables.ESCAPE], minlength=tables.NUM_SYMBOLS)
     present = counts > 0
     shared = (1 << prob_bits) - int(present.sum()) - 1
@@ -137,6 +136,15 @@ def step_elements(step: int) -> np.ndarray:
     return group * tables.GROUP_ELEMS + np.arange(tables.NUM_LANES) * tables.LANE_RUN + turn
 
 
+def turns(index: np.ndarray, tiles: TileLayout) -> np.ndarray:
+    """Return numbers by which elements of a tile ascend stream by stream, lane by lane, then in order."""
+    stream, within = np.divmod(index, 1 << tiles.log2_stream)
+    group, place = np.divmod(within, tables.GROUP_ELEMS)
+    lane, turn = np.divmod(place, tables.LANE_RUN)
+    per_lane = (1 << tiles.log2_stream) // tables.NUM_LANES
+    return (stream * tables.NUM_LANES + lane) * per_lane + group * tables.LANE_RUN + turn
+
+
 def encode_tile(ordered: np.ndarray, tiles: TileLayout) -> common.Tile:
     """Encode the ordered words of one tile."""
     tile = common.split_residue(ordered, tiles)
@@ -146,9 +154,13 @@ def encode_tile(ordered: np.ndarray, tiles: TileLayout) -> common.Tile:
         return common.finish(tile, ordered, tiles, coded=b"")
     tile.width, tile.base = tables.prob_bits(tiles.layout), choose_base(values, tiles)
     symbols = to_symbols(values, tile.base, tiles)
-    table = build_table(symbols, tile.width)
+    table = build_table(sample(symbols, tiles), tile.width)
+    if (table.frequencies > 0).all():
+        # A decoder's ranks of symbols are bytes, and the escape has one.
+        return common.finish(tile, ordered, tiles, coded=None)
     symbols[table.frequencies[symbols] == 0] = tables.ESCAPE
     escaped = np.flatnonzero(symbols == tables.ESCAPE)
+    escaped = escaped[np.argsort(turns(escaped, tiles))]
     tile.num_escapes = len(escaped)
     coded = encode_streams(symbols, table, tiles)
     coded += escaped.astype("<u2").tobytes() + values[escaped].astype(f"<u{tiles.value_bytes}").tobytes()
@@ -159,14 +171,23 @@ def encode_streams(symbols: np.ndarray, table: Table, tiles: TileLayout) -> byte
     """Return table, word counts, states and words of all streams."""
     length = 1 << tiles.log2_stream
     streams = [encode_stream(symbols[first : first + length], table) for first in range(0, len(symbols), length)]
-    frequencies = table.frequencies[: tables.NUM_SYMBOLS]
-    present = frequencies > 0
-    coded = np.packbits(present, bitorder="little").tobytes()
-    coded += frequencies[present].astype("<u2").tobytes().ljust(tables.frequency_bytes(int(present.sum())), b"\0")
-    coded += np.array([len(words) for _, words in streams], "<u4").tobytes()
+    coded = pack_table(table.frequencies[: tables.NUM_SYMBOLS])
+    counts = np.array([len(words) for _, words in streams], "<u4").tobytes()
+    coded += counts.ljust(tables.counts_bytes(len(streams)), b"\0")
     coded += b"".join(states.tobytes() for states, _ in streams)
-    coded += b"".join(words.tobytes() for _, words in streams)
+    coded += b"".join(words.tobytes().ljust(2 * tables.padded_words(len(words)), b"\0") for _, words in streams)
     return coded
+
+
+def pack_table(frequencies: np.ndarray) -> bytes:
+    """Return bitmap and frequencies, those that do not fit a byte in a list of their own."""
+    present = frequencies > 0
+    listed = frequencies[present]
+    large = listed[listed >= tables.LARGE]
+    packed = np.packbits(present, bitorder="little").tobytes()
+    packed += np.minimum(listed, tables.LARGE).astype(np.uint8).tobytes()
+    packed = packed.ljust(-(-len(packed) // 2) * 2, b"\0") + large.astype("<u2").tobytes()
+    return packed.ljust(tables.table_bytes(len(listed), len(large)), b"\0")
 
 
 class _Reader:
@@ -187,17 +208,24 @@ def read_table(reader: _Reader, prob_bits: int) -> Table:
     """Read the table of a tile and check that it fills its slots, the escape's included."""
     present = np.unpackbits(reader.take(tables.BITMAP_BYTES, "u1"), bitorder="little").astype(bool)
     count = int(present.sum())
+    listed = reader.take(-(-count // 2) * 2, "u1")[:count].astype(np.int64)
+    large = listed == tables.LARGE
+    num_large = int(large.sum())
+    room = tables.table_bytes(count, num_large) - tables.BITMAP_BYTES - -(-count // 2) * 2
+    wide = reader.take(room // 2, "<u2")[:num_large]
+    listed[large] = wide
     frequencies = np.zeros(tables.NUM_SYMBOLS + 1, np.int64)
-    frequencies[:-1][present] = reader.take(tables.frequency_bytes(count) // 2, "<u2")[:count]
-    frequencies[-1] = (1 << prob_bits) - int(frequencies.sum())
-    if count == 0 or frequencies[-1] < 1 or (frequencies[:-1][present] == 0).any():
-        raise CorruptFrameError(f"rans: frequencies sum to {frequencies[:-1].sum()} of {1 << prob_bits}")
+    frequencies[:-1][present] = listed
+    frequencies[-1] = (1 << prob_bits) - int(listed.sum())
+    wrong = count in (0, tables.NUM_SYMBOLS) or frequencies[-1] < 1
+    if wrong or (listed == 0).any() or (wide < tables.LARGE).any():
+        raise CorruptFrameError(f"rans: frequencies of {count} symbols sum to {listed.sum()} of {1 << prob_bits}")
     return Table(prob_bits, frequencies)
 
 
-def decode_tile(entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles: TileLayout, numel: int) -> np.ndarray:
+def decode_tile(entry: np.void, records: np.ndarray, tiles: TileLayout, numel: int) -> np.ndarray:
     """Decode one tile whose entry has been checked; returns its ordered words."""
-    ordered, symbols = common.join_residue(entry, residue, symbols, tiles, numel)
+    ordered, symbols = common.join_residue(entry, records, tiles, numel)
     width, base, num_escapes = int(entry["width"]), int(entry["base"]), int(entry["num_escapes"])
     if width == STORED:
         return ordered
@@ -206,25 +234,25 @@ def decode_tile(entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles:
     reader = _Reader(symbols)
     table = read_table(reader, width)
     count = tables.num_streams(tiles, numel)
-    num_words = reader.take(count, "<u4")
+    num_words = reader.take(tables.counts_bytes(count) // 4, "<u4")
     states = reader.take(count * tables.NUM_LANES, "<u4").reshape(count, tables.NUM_LANES)
     decoded = []
     for stream in range(count):
         length = min(1 << tiles.log2_stream, numel - (stream << tiles.log2_stream))
-        words = reader.take(int(num_words[stream]), "<u2")
+        words = reader.take(tables.padded_words(int(num_words[stream])), "<u2")[: int(num_words[stream])]
         decoded.append(decode_stream(states[stream], words, length, table))
     values = to_values(np.concatenate(decoded), base, tiles)
     positions = reader.take(num_escapes, "<u2").astype(np.int64)
     escaped = reader.take(num_escapes, f"<u{tiles.value_bytes}")
-    if (positions >= numel).any() or (np.diff(positions) <= 0).any():
-        raise CorruptFrameError(f"rans: escapes are not at ascending elements below {numel}")
+    if (positions >= numel).any() or (np.diff(turns(positions, tiles)) <= 0).any():
+        raise CorruptFrameError(f"rans: escapes are not at elements below {numel}, stream by stream, lane by lane")
     values[positions] = escaped
     return ordered | values << common.value_shift(tiles)
 
 
-def encode_tiles(words: np.ndarray, tiles: TileLayout, sections: Sections) -> tuple[int, int]:
-    """Encode all tiles; returns the bytes used of the residue and symbol sections."""
-    return common.encode_tiles(words, tiles, sections, encode_tile)
+def encode_tiles(words: np.ndarray, tiles: TileLayout, sections: Sections) -> int:
+    """Encode all tiles; returns the bytes used of the section."""
+    return common.encode_tiles(words, tiles, sections, lambda ordered, tiles, _: encode_tile(ordered, tiles))
 
 
 def decode_tiles(tiles: TileLayout, sections: Sections, words: np.ndarray) -> None:

@@ -181,6 +181,15 @@ def split_residue(words, masks, mask, residue, start):
 
 
 @jit
+def residue_bytes(words, mask):
+    """Return the bytes of the residue planes not in `mask`."""
+    planes = 0
+    for plane in range(head_shift(words[0]) // 8):
+        planes += 1 - (mask >> plane & 1)
+    return planes * aligned(len(words))
+
+
+@jit
 def constant_mask(words, masks, remainder_bits):
     """Return the `constant_planes` of a tile's entry, as it is when the tile is coded."""
     varying = np.uint64(order_bits(varying_bits(words), masks))

@@ -10,72 +10,64 @@ from wirezip.codecs.tiles.layout import ROWS
 
 
 @inlined
-def _pack_plane(fields, width, plane):
-    columns = len(plane)
+def _pack(fields, width, kind, planes):
+    columns = len(fields) // ROWS
     for column in range(columns):
-        packed = np.uint32(0)
+        packed = kind(0)
         for row in range(ROWS):
-            packed |= np.uint32(fields[row * columns + column] & ((1 << width) - 1)) << np.uint32(width * row)
-        plane[column] = packed
+            packed |= kind(fields[row * columns + column]) << kind(width * row)
+        for plane in range(width):
+            planes[plane * columns + column] = np.uint8(packed >> kind(8 * plane))
 
 
 @inlined
-def _unpack_plane(plane, width, fields):
-    columns = len(plane)
-    for row in range(ROWS):
-        for column in range(columns):
-            field = (plane[column] >> (width * row)) & ((1 << width) - 1)
-            fields[row * columns + column] = np.uint8(fields[row * columns + column] << width) | np.uint8(field)
-
-
-@inlined
-def _drop_bits(fields, width):
-    for i in range(len(fields)):
-        fields[i] >>= np.uint8(width)
+def _unpack(planes, width, kind, fields):
+    columns = len(fields) // ROWS
+    for column in range(columns):
+        packed = kind(0)
+        for plane in range(width):
+            packed |= kind(planes[plane * columns + column]) << kind(8 * plane)
+        for row in range(ROWS):
+            fields[row * columns + column] = np.uint8((packed >> kind(width * row)) & kind((1 << width) - 1))
 
 
 @jit
 def pack_fields(fields, num_bits, symbols, start):
-    """Pack the low `num_bits` of each field at `start`; returns where they end.
+    """Pack fields of `num_bits` at `start`; returns where they end.
 
-    `fields` has 8 rows of `num_columns` columns, zero where there is no element; it is destroyed.
+    `fields` has 8 rows of `num_columns` columns, zero where there is no element. The width is a constant
+    in every branch, because only then LLVM makes vector code of the loops.
     """
-    columns = len(fields) // ROWS
-    if num_bits & 4:
-        end = start + 4 * columns
-        _pack_plane(fields, 4, symbols[start:end].view(np.uint32))
-        _drop_bits(fields, 4)
-        start = end
-    if num_bits & 2:
-        end = start + 2 * columns
-        _pack_plane(fields, 2, symbols[start:end].view(np.uint16))
-        _drop_bits(fields, 2)
-        start = end
-    if num_bits & 1:
-        end = start + columns
-        _pack_plane(fields, 1, symbols[start:end])
-        start = end
-    return start
+    end = start + num_bits * (len(fields) // ROWS)
+    planes = symbols[start:end]
+    if num_bits == 1:
+        _pack(fields, 1, np.uint8, planes)
+    elif num_bits == 2:
+        _pack(fields, 2, np.uint16, planes)
+    elif num_bits == 3:
+        _pack(fields, 3, np.uint32, planes)
+    elif num_bits == 4:
+        _pack(fields, 4, np.uint32, planes)
+    else:
+        _pack(fields, 5, np.uint64, planes)
+    return end
 
 
 @jit
 def unpack_fields(symbols, start, num_bits, fields):
-    """Undo `pack_fields` into `fields`; returns where the packed bytes end.
-
-    Planes are taken from the high bits down, so that every shift is a constant.
-    """
-    columns = len(fields) // ROWS
-    end = start + num_bits * columns
-    stop = end
-    fields[:] = 0
-    if num_bits & 1:
-        _unpack_plane(symbols[stop - columns : stop], 1, fields)
-        stop -= columns
-    if num_bits & 2:
-        _unpack_plane(symbols[stop - 2 * columns : stop].view(np.uint16), 2, fields)
-        stop -= 2 * columns
-    if num_bits & 4:
-        _unpack_plane(symbols[stop - 4 * columns : stop].view(np.uint32), 4, fields)
+    """Undo `pack_fields` into `fields`; returns where the packed bytes end."""
+    end = start + num_bits * (len(fields) // ROWS)
+    planes = symbols[start:end]
+    if num_bits == 1:
+        _unpack(planes, 1, np.uint8, fields)
+    elif num_bits == 2:
+        _unpack(planes, 2, np.uint16, fields)
+    elif num_bits == 3:
+        _unpack(planes, 3, np.uint32, fields)
+    elif num_bits == 4:
+        _unpack(planes, 4, np.uint32, fields)
+    else:
+        _unpack(planes, 5, np.uint64, fields)
     return end
 
 

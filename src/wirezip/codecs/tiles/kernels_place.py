@@ -1,96 +1,143 @@
-"""Where tiles go: directory entries, look-back, and the kernel that closes a body.
+"""Where tensors and tiles are: headers, directory entries, look-back, batches.
 
-Arguments are named in `wirezip.codecs.tiles.kernels`. A further one:
+Arguments are named in `wirezip.codecs.tiles.kernels`. Further ones:
 
-- `state_ptr`: int64: a ticket counter, the counter of `close_kernel`, then two words a tile:
-  residue and symbol bytes, shifted left by 2, with one of the levels below.
+- `body_ptr`: the body, bytes, aligned to 16; `section_ptr`: where its records are.
+- `state_ptr`: int64, a word for each tile of a body: bytes, shifted left by 2, with one of the levels
+  below; zero where nothing is known.
+- `job_ptr`: int64, `JOB_WORDS` for each tensor of a batch: how far words and body are from `words_ptr`
+  and `body_ptr`, elements, bytes of the body, and the tensor's first tile and first segment among all.
+- `task`: number of a tile or segment among all of a batch; `tile`: within its tensor.
 """
 
 import triton
 import triton.language as tl
 
-from wirezip.codecs.tiles.kernels import (
-    ALIGNMENT,
-    aligned,
-    known_aligned,
-)
+from wirezip.codecs.tiles.kernels import ALIGNMENT, known_aligned
 
 HEADER_BYTES = tl.constexpr(32)
-ENTRY_BYTES = tl.constexpr(24)
-# What is known of a tile's place: its own sizes, or the sizes of all tiles up to it.
+ENTRY_BYTES = tl.constexpr(16)
+# What is known of a tile's place: its own bytes, or those of all tiles up to it.
 OWN = tl.constexpr(1)
 PREFIX = tl.constexpr(2)
-# Tiles looked back at once.
-LOOKBACK = tl.constexpr(32)
-# Words of the state before those of the tiles.
-STATE_HEAD = tl.constexpr(2)
-# Bytes of a chunk that `close_kernel` moves.
-CHUNK_BYTES = tl.constexpr(1 << 14)
+JOB_WORDS = tl.constexpr(6)
+JOB_TILE = tl.constexpr(4)
+JOB_SEGMENT = tl.constexpr(5)
+# Offset of the section's bytes in the header, in words of 8 bytes, and the first word without placement.
+SECTION_WORD = tl.constexpr(2)
+GEOMETRY_MASK = tl.constexpr((1 << 64) - 1 - (1 << 16))
+# What stands for the header where a tile's number would be.
+HEADER_ERROR = tl.constexpr(-1)
 
 
 @triton.jit
-def publish(state_ptr, tile, residue_bytes, symbol_bytes, LEVEL: tl.constexpr):
-    """Let the tiles after this one know its sizes, or where it ends."""
-    place_ptr = state_ptr + STATE_HEAD + 2 * tile
-    tl.atomic_xchg(place_ptr, (residue_bytes << 2) | LEVEL, sem="relaxed")
-    tl.atomic_xchg(place_ptr + 1, (symbol_bytes << 2) | LEVEL, sem="relaxed")
+def find_job(job_ptr, task, num_jobs, FIELD: tl.constexpr):
+    """Return the last tensor of a batch whose first tile, or segment, is not beyond `task`."""
+    low = num_jobs * 0
+    high = num_jobs
+    while high - low > 1:
+        middle = (low + high) // 2
+        if tl.load(job_ptr + middle * JOB_WORDS + FIELD) <= task:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 @triton.jit
-def place_tile(state_ptr, tile, residue_bytes, symbol_bytes, G: tl.constexpr):
-    """Return the offsets of a tile in its sections, from the sizes of all tiles before it.
+def locate(words_ptr, body_ptr, job_ptr, task, sizes, FIELD: tl.constexpr, G: tl.constexpr):
+    """Return words, body, number and facts of the tensor that a task belongs to.
 
-    Decoupled look-back (Merrill and Garland, 2016): each tile publishes its sizes, adds up those
-    before it back to the nearest tile that knows its own place, then publishes its place. Every size
-    travels in one word with its level, so no ordering between words is needed. Tiles are taken
-    in the order of a ticket, so those waited for are running already.
+    The facts are elements, bytes of the body, first tile and first segment. `sizes` are the former two
+    or, in a batch, the number of tensors and 0.
     """
-    residue_before = tile * G.residue_slot_bytes
-    symbols_before = tile * G.symbol_slot_bytes
+    first = task * 0
+    job = first
+    if G.batch:
+        job = find_job(job_ptr, task, first + sizes[0], FIELD)
+        job_ptr += job * JOB_WORDS
+        # Offsets are in bytes and multiples of 16, which a pointer loaded from memory could not show.
+        words_ptr += known_aligned(tl.load(job_ptr)) // (G.word_bits // 8)
+        body_ptr += known_aligned(tl.load(job_ptr + 1))
+        facts = (
+            tl.load(job_ptr + 2),
+            tl.load(job_ptr + 3),
+            tl.load(job_ptr + JOB_TILE),
+            tl.load(job_ptr + JOB_SEGMENT),
+        )
+    else:
+        facts = (first + sizes[0], first + sizes[1], first, first)
+    return words_ptr, body_ptr, job, facts
+
+
+@triton.jit
+def num_tiles_of(numel, G: tl.constexpr):
+    """Return the tiles of a tensor."""
+    return (numel + (G.tile_elems - 1)) // G.tile_elems
+
+
+@triton.jit
+def section_pointer(body_ptr, num_tiles):
+    """Return where the records of a body are."""
+    return body_ptr + HEADER_BYTES + known_aligned(num_tiles * ENTRY_BYTES)
+
+
+@triton.jit
+def publish(state_ptr, tile, num_bytes, LEVEL: tl.constexpr):
+    """Let the tiles after this one know its bytes, or where it ends."""
+    tl.atomic_xchg(state_ptr + tile, (num_bytes << 2) | LEVEL, sem="relaxed")
+
+
+@triton.jit
+def place_tile(state_ptr, tile, num_bytes, G: tl.constexpr):
+    """Return the offset of a tile's record, from the bytes of all tiles before it.
+
+    Decoupled look-back (Merrill and Garland, 2016): each tile publishes its bytes, adds up those
+    before it back to the nearest tile that knows its own place, then publishes its place. A size
+    travels in one word with its level, so no ordering between words is needed. Programs start in
+    the order of their numbers, so those waited for are running already.
+    """
+    before = tile * G.slot_bytes
     if not G.slotted:
-        residue_bytes = residue_bytes.to(tl.int64)
-        symbol_bytes = symbol_bytes.to(tl.int64)
-        publish(state_ptr, tile, residue_bytes, symbol_bytes, OWN)
-        residue_before = tile * 0
-        symbols_before = tile * 0
+        num_bytes = num_bytes.to(tl.int64)
+        before = tile * 0
+        if tile > 0:
+            publish(state_ptr, tile, num_bytes, OWN)
+        LOOKBACK: tl.constexpr = G.lookback
         lane = tl.arange(0, LOOKBACK)
         end = tile
         while end > 0:
             index = end - 1 - lane
-            place_ptr = state_ptr + STATE_HEAD + 2 * index
-            residue = tl.load(place_ptr, mask=index >= 0, other=PREFIX, volatile=True)
-            symbols = tl.load(place_ptr + 1, mask=index >= 0, other=PREFIX, volatile=True)
-            level = tl.where((residue & 3) == (symbols & 3), residue & 3, 0).to(tl.int32)
-            stop = tl.min(tl.where(level == PREFIX, lane, LOOKBACK), 0)
-            needed = lane <= stop
-            if tl.min(tl.where(needed, level, PREFIX), 0) > 0:
-                residue_before += tl.sum(tl.where(needed, residue >> 2, 0), 0)
-                symbols_before += tl.sum(tl.where(needed, symbols >> 2, 0), 0)
-                end = tl.where(stop < LOOKBACK, 0, end - LOOKBACK)
-        publish(state_ptr, tile, residue_before + residue_bytes, symbols_before + symbol_bytes, PREFIX)
-    return known_aligned(residue_before), known_aligned(symbols_before)
+            word = tl.load(state_ptr + index, mask=index >= 0, other=PREFIX, volatile=True)
+            level = (word & 3).to(tl.int32)
+            # The nearest tile of which more, or less, is known than its own bytes.
+            nearest = tl.min(tl.where(level == OWN, LOOKBACK * 4 + OWN, lane * 4 + level), 0)
+            if (nearest & 3) != 0:
+                before += tl.sum(tl.where(lane <= nearest >> 2, word >> 2, 0), 0)
+                end = tl.where((nearest & 3) == PREFIX, 0, end - LOOKBACK)
+        publish(state_ptr, tile, before + num_bytes, PREFIX)
+    return known_aligned(before)
 
 
 @triton.jit
-def store_entry(body_ptr, tile, offsets, fields):
+def store_entry(body_ptr, tile, offset, fields):
     """Store a directory entry; `fields` are num_escapes, base, width and constant_planes."""
-    entry_ptr = body_ptr + HEADER_BYTES + tile * ENTRY_BYTES
-    offset_ptr = entry_ptr.to(tl.pointer_type(tl.uint64))
-    tl.store(offset_ptr, offsets[0].to(tl.uint64))
-    tl.store(offset_ptr + 1, offsets[1].to(tl.uint64))
-    low = fields[0].to(tl.uint64) | (fields[1].to(tl.uint64) << 32)
-    tl.store(offset_ptr + 2, low | (fields[2].to(tl.uint64) << 48) | (fields[3].to(tl.uint64) << 56))
+    entry_ptr = (body_ptr + HEADER_BYTES + tile * ENTRY_BYTES).to(tl.pointer_type(tl.uint64))
+    tl.store(entry_ptr, offset.to(tl.uint64))
+    low = fields[0].to(tl.uint64) | (fields[1].to(tl.uint64) << 16)
+    tl.store(entry_ptr + 1, low | (fields[2].to(tl.uint64) << 32) | (fields[3].to(tl.uint64) << 40))
 
 
 @triton.jit
 def load_entry(body_ptr, tile):
-    """Return residue_offset, symbol_offset as uint64, and num_escapes, base, width, constant_planes."""
+    """Return offset as uint64; num_escapes, base, width, constant_planes; and whether it has stray bits."""
     entry_ptr = (body_ptr + HEADER_BYTES + tile * ENTRY_BYTES).to(tl.pointer_type(tl.uint64))
-    fields = tl.load(entry_ptr + 2)
-    escapes = (fields & 0xFFFFFFFF).to(tl.int64)
-    base = ((fields >> 32) & 0xFFFF).to(tl.int32)
-    width = ((fields >> 48) & 0xFF).to(tl.int32)
-    return tl.load(entry_ptr), tl.load(entry_ptr + 1), escapes, base, width, (fields >> 56).to(tl.int32)
+    fields = tl.load(entry_ptr + 1)
+    escapes = (fields & 0xFFFF).to(tl.int32)
+    base = ((fields >> 16) & 0xFFFF).to(tl.int32)
+    width = ((fields >> 32) & 0xFF).to(tl.int32)
+    constant_planes = ((fields >> 40) & 0xFF).to(tl.int32)
+    return tl.load(entry_ptr), escapes, base, width, constant_planes, (fields >> 48) != 0
 
 
 @triton.jit
@@ -104,49 +151,39 @@ def outside(offset, num_bytes, section_bytes):
 
 @triton.jit
 def store_header(body_ptr, num_tiles, section_bytes, G: tl.constexpr):
-    """Store the header of a body and the padding after its directory."""
+    """Store the header of a body."""
     header_ptr = body_ptr.to(tl.pointer_type(tl.uint64))
-    tl.store(header_ptr, G.header_word)
+    section_bytes = section_bytes.to(tl.uint64)
+    tl.store(header_ptr, section_bytes * 0 + G.header_word)
     tl.store(header_ptr + 1, num_tiles.to(tl.uint64))
-    tl.store(header_ptr + 2, section_bytes[0].to(tl.uint64))
-    tl.store(header_ptr + 3, section_bytes[1].to(tl.uint64))
-    end_ptr = (body_ptr + HEADER_BYTES + num_tiles * ENTRY_BYTES).to(tl.pointer_type(tl.uint64))
-    tl.store(end_ptr, (num_tiles * 0).to(tl.uint64), mask=num_tiles % 2 == 1)
+    tl.store(header_ptr + SECTION_WORD, section_bytes)
+    tl.store(header_ptr + 3, section_bytes * 0)
 
 
 @triton.jit
-def close_kernel(body_ptr, state_ptr, moved_ptr, num_tiles, max_residue_bytes, G: tl.constexpr):
-    """Write the header, and move the symbol section up to the end of a shorter residue section.
+def finish_tile(body_ptr, tile, num_tiles, end, G: tl.constexpr):
+    """Store the header of a body once its last tile, whose record ends at `end`, has its place."""
+    if tile == num_tiles - 1:
+        section_bytes = end.to(tl.int64)
+        if G.slotted:
+            section_bytes = num_tiles * G.slot_bytes
+        store_header(body_ptr, num_tiles, section_bytes, G)
 
-    The move is in place. A chunk is stored once the chunks that lie where it goes have been read,
-    which are earlier ones: `moved_ptr` has a flag for each.
+
+@triton.jit
+def load_section_bytes(body_ptr, num_tiles, body_bytes, G: tl.constexpr):
+    """Return the bytes of a body's section, and whether its header is not what is expected.
+
+    The header must name the geometry that the kernel is compiled for, in either placement. `body_bytes`
+    are those that may be read: exactly the body's, or more where G.slack.
     """
-    last_ptr = state_ptr + STATE_HEAD + 2 * (num_tiles - 1)
-    residue_bytes = tl.load(last_ptr) >> 2
-    symbol_bytes = tl.load(last_ptr + 1) >> 2
-    if G.slotted:
-        residue_bytes += max_residue_bytes
-        symbol_bytes += num_tiles * G.symbol_slot_bytes
-    if tl.program_id(0) == 0:
-        store_header(body_ptr, residue_bytes * 0 + num_tiles, (residue_bytes, symbol_bytes), G)
-    shift = max_residue_bytes - residue_bytes
-    source_ptr = body_ptr + HEADER_BYTES + aligned(residue_bytes * 0 + num_tiles * ENTRY_BYTES) + max_residue_bytes
-    words_ptr = source_ptr.to(tl.pointer_type(tl.uint64))
-    if shift > 0:
-        chunk = tl.atomic_add(state_ptr + 1, 1)
-        while chunk * CHUNK_BYTES < symbol_bytes:
-            word = chunk * (CHUNK_BYTES // 8) + tl.arange(0, CHUNK_BYTES // 8)
-            words = tl.load(words_ptr + word, mask=word * 8 < symbol_bytes, other=0)
-            tl.debug_barrier()
-            tl.atomic_xchg(moved_ptr + chunk, 1, sem="release")
-            start = chunk * CHUNK_BYTES - shift
-            if start > -CHUNK_BYTES:
-                # Floor division: the sum is not negative.
-                under = (start + CHUNK_BYTES) // CHUNK_BYTES - 1
-                while (under >= 0) & (tl.atomic_add(moved_ptr + tl.maximum(under, 0), 0, sem="acquire") == 0):
-                    pass
-                while tl.atomic_add(moved_ptr + under + 1, 0, sem="acquire") == 0:
-                    pass
-            tl.debug_barrier()
-            tl.store(words_ptr + word - shift // 8, words, mask=word * 8 < symbol_bytes)
-            chunk = tl.atomic_add(state_ptr + 1, 1)
+    header_ptr = body_ptr.to(tl.pointer_type(tl.uint64))
+    fits = body_bytes >= HEADER_BYTES + num_tiles * ENTRY_BYTES
+    word = tl.load(header_ptr, mask=fits, other=0)
+    section_bytes = tl.load(header_ptr + SECTION_WORD, mask=fits, other=0)
+    wrong = (fits == 0) | (((word ^ G.header_word) & GEOMETRY_MASK) != 0)
+    wrong |= tl.load(header_ptr + 1, mask=fits, other=0) != num_tiles.to(tl.uint64)
+    wrong |= tl.load(header_ptr + 3, mask=fits, other=0) != 0
+    room = (body_bytes - HEADER_BYTES - num_tiles * ENTRY_BYTES).to(tl.uint64)
+    wrong |= (section_bytes > room) if G.slack else (section_bytes != room)
+    return section_bytes.to(tl.int64), wrong

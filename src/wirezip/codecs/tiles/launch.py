@@ -1,34 +1,43 @@
 """Launches of the Triton kernels of the tiled codecs, on GPU tensors or, interpreted, on CPU tensors."""
 
-import struct
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import triton
 
 from wirezip.codecs.tiles import kernels_place
-from wirezip.codecs.tiles.layout import ALIGNMENT, HEADER_BYTES, ROWS, TileLayout
-from wirezip.errors import CodecUnavailableError, CorruptFrameError
+from wirezip.codecs.tiles.layout import ALIGNMENT, ROWS, TileLayout
+from wirezip.errors import CodecUnavailableError
 
 WORD_DTYPES = {8: torch.uint8, 16: torch.uint16, 32: torch.uint32, 64: torch.uint64}
-NO_ERROR = 2**63 - 1
-# Programs of `close_kernel`: it mostly has nothing to do, and otherwise only copies.
-CLOSE_PROGRAMS = 256
-CLOSE_WARPS = 8
+# Bytes of a unit; see `wirezip.codecs.tiles.kernels`.
+UNIT_BYTES = 4
+# Tiles that share a choice; see `wirezip.codecs.window.reference`.
+SEGMENT_TILES = 8
+# Columns whose escapes fit a mask of 64 bits.
+MAX_GROUP_COLUMNS = 8
 
 
 class Geometry(NamedTuple):
     """What a kernel is compiled for; see `TileLayout` and `FloatFormat` for the names.
 
     `columns` are those of a full tile, `value_bins` the least power of two of bins for a histogram of
-    values that a GPU block can fill, `header_word` the first eight bytes of the header.
+    values that a GPU block can fill, `head_shift` the bits of sign and mantissa in the head,
+    `header_word` the first eight bytes of the header. `lanes` are the words of a unit and `ones` a unit
+    with a 1 in each; `units` of a row are worked on at once, `groups` are the parts of them that a
+    thread has; `lookback` are the tiles looked back at once. `words_aligned` says that the words start
+    on a multiple of 16 bytes, `batch` that there are several tensors, `slack` that a body may be
+    followed by other bytes. For the others see `Coding`.
     """
 
+    word_bits: int
+    exponent_bits: int
     mantissa_bits: int
     residue_planes: int
     head_bytes: int
     remainder_bits: int
+    head_shift: int
     value_bits: int
     value_bytes: int
     value_count: int
@@ -39,40 +48,126 @@ class Geometry(NamedTuple):
     log2_stream: int
     prob_bits: int
     scratch_bytes: int
+    sample_step: int
+    spill_words: int
     slotted: int
-    residue_slot_bytes: int
-    symbol_slot_bytes: int
+    slot_bytes: int
     header_word: int
+    lanes: int
+    ones: int
+    units: int
+    groups: int
+    lookback: int
+    words_aligned: int
+    batch: int
+    slack: int
 
 
-def geometry_of(tiles: TileLayout, prob_bits: int = 0, scratch_bytes: int = 0) -> Geometry:
+class Variant(NamedTuple):
+    """What a launch adds to the geometry of a body; see `Geometry`."""
+
+    words_aligned: bool = True
+    batch: bool = False
+    slack: bool = False
+
+
+class Coding(NamedTuple):
+    """What an entropy coder's kernels must know.
+
+    Resolution of the probabilities in bits, scratch bytes of a program, of how many groups one is
+    sampled, room for the words of a stream, and units of a row that are worked on at once.
+    """
+
+    prob_bits: int = 0
+    scratch_bytes: int = 0
+    sample_step: int = 0
+    spill_words: int = 0
+    units: int = 0
+
+
+NO_CODING = Coding()
+
+
+@dataclass(frozen=True)
+class Job:
+    """One tensor, or a batch of tensors of one dtype and geometry, as the kernels take it.
+
+    Attributes:
+        tiles: Geometry of the body, or of any body of the batch.
+        variant: What is particular to the launch.
+        words: Words of the tensor; in a batch, any tensor that offsets are relative to.
+        bodies: The body; in a batch, any tensor that offsets are relative to.
+        table: The batch's facts, see `kernels_place`; None for one tensor.
+        numel: Elements of the tensor, or tensors of the batch.
+        body_bytes: Bytes of the body that may be read.
+        num_tiles: Tiles of all tensors.
+        num_segments: Segments of all tensors.
+    """
+
+    tiles: TileLayout
+    variant: Variant
+    words: torch.Tensor
+    bodies: torch.Tensor
+    table: torch.Tensor | None
+    numel: int
+    body_bytes: int
+    num_tiles: int
+    num_segments: int
+
+
+def num_segments(num_tiles: int) -> int:
+    """Return the segments of a tensor of so many tiles."""
+    return -(-num_tiles // SEGMENT_TILES)
+
+
+def lanes_of(tiles: TileLayout) -> int:
+    """Return the words of a unit."""
+    return max(1, UNIT_BYTES // tiles.layout.word_bytes)
+
+
+def geometry_of(tiles: TileLayout, threads: int, variant: Variant, coding: Coding = NO_CODING) -> Geometry:
     """Return what the kernels must know of a body.
 
     Args:
         tiles: Geometry of the body.
-        prob_bits: Resolution of the probabilities, for codecs that have them.
-        scratch_bytes: Scratch memory of a program.
+        threads: Threads of a program.
+        variant: What is particular to the launch.
+        coding: What an entropy coder adds.
     """
     layout = tiles.layout
+    lanes = lanes_of(tiles)
+    columns = tiles.tile_elems // ROWS
     return Geometry(
+        word_bits=layout.word_bits,
+        exponent_bits=layout.exponent_bits,
         mantissa_bits=layout.mantissa_bits,
         residue_planes=layout.residue_planes,
         head_bytes=layout.head_bytes,
         remainder_bits=tiles.remainder_bits,
+        head_shift=layout.remainder_bits,
         value_bits=tiles.value_bits,
         value_bytes=tiles.value_bytes,
         value_count=1 << tiles.value_bits,
         value_bins=max(256, 1 << tiles.value_bits),
         value_shift=8 * layout.residue_planes + tiles.remainder_bits,
         tile_elems=tiles.tile_elems,
-        columns=tiles.tile_elems // ROWS,
+        columns=columns,
         log2_stream=tiles.log2_stream,
-        prob_bits=prob_bits,
-        scratch_bytes=scratch_bytes,
+        prob_bits=coding.prob_bits,
+        scratch_bytes=coding.scratch_bytes,
+        sample_step=coding.sample_step,
+        spill_words=coding.spill_words,
         slotted=int(tiles.placement == "slotted"),
-        residue_slot_bytes=tiles.residue_slot_bytes,
-        symbol_slot_bytes=tiles.symbol_slot_bytes,
-        header_word=int.from_bytes(tiles.pack_header(0, 0)[:8], "little"),
+        slot_bytes=tiles.slot_bytes,
+        header_word=int.from_bytes(tiles.pack_header(0)[:8], "little"),
+        lanes=lanes,
+        ones=sum(1 << (lane * layout.word_bits) for lane in range(lanes)),
+        units=min(columns // lanes, coding.units or columns // lanes),
+        groups=max(min(threads, columns // lanes), columns // MAX_GROUP_COLUMNS),
+        lookback=max(32, threads),
+        words_aligned=int(variant.words_aligned),
+        batch=int(variant.batch),
+        slack=int(variant.slack),
     )
 
 
@@ -81,96 +176,33 @@ def as_unsigned(values: torch.Tensor) -> torch.Tensor:
     return values.view(WORD_DTYPES[8 * values.itemsize])
 
 
+def is_aligned(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor starts on a multiple of 16 bytes."""
+    return tensor.data_ptr() % ALIGNMENT == 0
+
+
+def is_interpreted() -> bool:
+    """Return whether the kernels are interpreted in this process."""
+    return not isinstance(kernels_place.place_tile, triton.JITFunction)
+
+
+def num_processors() -> int:
+    """Return the multiprocessors of the current device; 0 where the kernels are interpreted."""
+    if is_interpreted():
+        return 0
+    return int(torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count)
+
+
+def takes_register_limit() -> bool:
+    """Return whether kernels are compiled by a backend that takes a limit of registers."""
+    return not is_interpreted() and torch.version.hip is None
+
+
 def check_device(values: torch.Tensor) -> None:
     """Raise CodecUnavailableError unless the kernels can run on the tensor's device."""
-    interpreted = not isinstance(kernels_place.close_kernel, triton.JITFunction)
-    if interpreted != (values.device.type == "cpu"):
-        how = "interpreted" if interpreted else "compiled"
+    if is_interpreted() != (values.device.type == "cpu"):
+        how = "interpreted" if is_interpreted() else "compiled"
         raise CodecUnavailableError(
             f"the Triton kernels are {how} in this process and cannot take a tensor on {values.device}: "
             "they are interpreted, for CPU tensors, where TRITON_INTERPRET=1 was set before they were imported"
         )
-
-
-def aligned_body(body: torch.Tensor) -> torch.Tensor:
-    """Return a body that starts on the alignment: itself, or a copy."""
-    return body if body.data_ptr() % ALIGNMENT == 0 else body.clone()
-
-
-def encode_body(
-    launch: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Any],
-    values: torch.Tensor,
-    tiles: TileLayout,
-    body: torch.Tensor,
-    geometry: Geometry,
-) -> int:
-    """Encode a tensor.
-
-    1. Launch the codec's kernel: every tile finds its place among the others and is stored there.
-    2. Launch `close_kernel`: header, and the symbol section moved up where planes were constant.
-    3. Read the sizes from the header, the only wait for the device.
-
-    Args:
-        launch: Launches the codec's kernel, given words, body and state.
-        values: Contiguous 1-D tensor.
-        tiles: Geometry of the body.
-        body: At least `tiles.max_body_bytes` bytes on the same device.
-        geometry: Facts the kernels are compiled for.
-
-    Returns:
-        Bytes of the body.
-
-    Raises:
-        CodecUnavailableError: The kernels cannot run on this device in this process.
-    """
-    check_device(values)
-    target = body
-    if body.data_ptr() % ALIGNMENT:
-        target = torch.empty(tiles.max_body_bytes, dtype=torch.uint8, device=values.device)
-    if geometry.slotted:
-        # Bytes between slots mean nothing, but a body must be the same bytes every time.
-        target[tiles.sections_offset : tiles.max_body_bytes].zero_()
-    state = torch.zeros(kernels_place.STATE_HEAD.value + 2 * tiles.num_tiles, dtype=torch.int64, device=values.device)
-    moved = torch.zeros(
-        tiles.max_symbol_bytes // kernels_place.CHUNK_BYTES.value + 1, dtype=torch.int32, device=values.device
-    )
-    with torch.cuda.device_of(values):
-        launch(as_unsigned(values), target, state)
-        programs = 1 if geometry.slotted else min(moved.numel(), CLOSE_PROGRAMS)
-        kernels_place.close_kernel[(programs,)](
-            target, state, moved, tiles.num_tiles, tiles.max_residue_bytes, G=geometry, num_warps=CLOSE_WARPS
-        )
-    section_bytes = struct.unpack("<QQ", target[16:HEADER_BYTES].cpu().numpy().tobytes())
-    end = tiles.sections_offset + sum(section_bytes)
-    if target is not body:
-        body[:end] = target[:end]
-    return end
-
-
-def decode_body(
-    launch: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Any],
-    name: str,
-    tiles: TileLayout,
-    body: torch.Tensor,
-    out: torch.Tensor,
-) -> None:
-    """Decode a body whose header has been read; entries are checked by the kernel.
-
-    Args:
-        launch: Launches the codec's kernel, given words, body, and the cell for the first corrupt tile.
-        name: The codec's name.
-        tiles: Geometry of the body.
-        body: The body.
-        out: Contiguous 1-D tensor to fill.
-
-    Raises:
-        CodecUnavailableError: The kernels cannot run on this device in this process.
-        CorruptFrameError: A tile cannot be decoded; the first is named.
-    """
-    check_device(out)
-    error = torch.full((1,), NO_ERROR, dtype=torch.int64, device=out.device)
-    with torch.cuda.device_of(out):
-        launch(as_unsigned(out), aligned_body(body), error)
-    tile = int(error.item())
-    if tile != NO_ERROR:
-        raise CorruptFrameError(f"{name}: tile {tile} of {tiles.num_tiles} is corrupt: its entry, or what it points to")

@@ -1,12 +1,11 @@
 """Where everything lies in the body of a tiled codec.
 
-A body is a header, a directory with one entry per tile, the residue section and the symbol section.
-Every tile is found through its directory entry alone, so tiles decode in any order, and a body whose
-tiles sit in fixed slots (`slotted`) decodes as one whose tiles are contiguous (`packed`). The residue
-section needs nothing of the symbols, so an encoder can complete it first and a sender let it leave early.
+A body is a header, a directory with one entry for each tile, and the section that holds the tiles'
+records: residue planes, then symbols. Every tile is found through its directory entry alone, so tiles
+decode in any order, and a body whose tiles sit in fixed slots (`slotted`) decodes as one whose tiles
+are contiguous (`packed`).
 
-Source: UCCL-Zip, sections 3.2.3 (split-send) and 3.3.1 (localized tables). Normative text:
-docs/format.md, "Tiled bodies".
+Source: UCCL-Zip, section 3.3.1 (localized tables). Normative text: docs/format.md, "Tiled bodies".
 """
 
 import struct
@@ -28,18 +27,18 @@ CONSTANT_BLOCK_BYTES = 16
 REMAINDER_BIT = 7
 
 MIN_LOG2_TILE, MAX_LOG2_TILE = 10, 16
-# log2_tile, log2_stream, placement, reserved, reserved, num_tiles, residue_bytes, symbol_bytes
+# log2_tile, log2_stream, placement, reserved, reserved, num_tiles, section_bytes, reserved
 _HEADER = struct.Struct("<BBBBIQQQ")
 HEADER_BYTES = _HEADER.size
 
 ENTRY = np.dtype(
     [
-        ("residue_offset", "<u8"),
-        ("symbol_offset", "<u8"),
-        ("num_escapes", "<u4"),
+        ("offset", "<u8"),
+        ("num_escapes", "<u2"),
         ("base", "<u2"),
         ("width", "u1"),
         ("constant_planes", "u1"),
+        ("reserved", "<u2"),
     ]
 )
 
@@ -98,56 +97,45 @@ class TileLayout:
         return -(-self.value_bits // 8)
 
     @property
-    def residue_slot_bytes(self) -> int:
-        """Residue bytes of a full tile with no constant plane."""
-        return self.layout.residue_planes * aligned(self.tile_elems)
+    def slot_bytes(self) -> int:
+        """Most bytes of the record of a full tile."""
+        return self.record_bytes(self.tile_elems)
+
+    def record_bytes(self, numel: int) -> int:
+        """Return the most bytes that the record of a tile of `numel` elements takes."""
+        heads = aligned(numel * self.layout.head_bytes)
+        return self.layout.residue_planes * aligned(numel) + CONSTANT_BLOCK_BYTES + heads
 
     @property
-    def symbol_slot_bytes(self) -> int:
-        """Most symbol bytes of a tile."""
-        return CONSTANT_BLOCK_BYTES + aligned(self.tile_elems * self.layout.head_bytes)
+    def section_offset(self) -> int:
+        """Where the section starts in the body."""
+        return HEADER_BYTES + self.num_tiles * ENTRY.itemsize
 
     @property
-    def sections_offset(self) -> int:
-        """Where the residue section starts in the body."""
-        return HEADER_BYTES + aligned(self.num_tiles * ENTRY.itemsize)
-
-    @property
-    def max_residue_bytes(self) -> int:
-        """Most bytes of the residue section."""
+    def max_section_bytes(self) -> int:
+        """Most bytes of the section."""
         if self.placement == "slotted":
-            return self.num_tiles * self.residue_slot_bytes
+            return self.num_tiles * self.slot_bytes
         whole, rest = divmod(self.numel, self.tile_elems)
-        return whole * self.residue_slot_bytes + self.layout.residue_planes * aligned(rest)
-
-    @property
-    def max_symbol_bytes(self) -> int:
-        """Most bytes of the symbol section."""
-        if self.placement == "slotted":
-            return self.num_tiles * self.symbol_slot_bytes
-        whole, rest = divmod(self.numel, self.tile_elems)
-        partial = CONSTANT_BLOCK_BYTES + aligned(rest * self.layout.head_bytes) if rest else 0
-        return whole * self.symbol_slot_bytes + partial
+        return whole * self.slot_bytes + (self.record_bytes(rest) if rest else 0)
 
     @property
     def max_body_bytes(self) -> int:
         """Most bytes of the body."""
-        return self.sections_offset + self.max_residue_bytes + self.max_symbol_bytes
+        return self.section_offset + self.max_section_bytes
 
-    def pack_header(self, residue_bytes: int, symbol_bytes: int) -> bytes:
-        """Return the header of a body with sections of these sizes."""
+    def pack_header(self, section_bytes: int) -> bytes:
+        """Return the header of a body with a section of this size."""
         placement = PLACEMENTS.index(self.placement)
-        sizes = (self.num_tiles, residue_bytes, symbol_bytes)
-        return _HEADER.pack(self.log2_tile, self.log2_stream, placement, 0, 0, *sizes)
+        return _HEADER.pack(self.log2_tile, self.log2_stream, placement, 0, 0, self.num_tiles, section_bytes, 0)
 
 
 @dataclass(frozen=True)
 class Sections:
-    """The parts of a body, as views of it: `entries` of dtype `ENTRY`, the others uint8."""
+    """The parts of a body, as views of it: `entries` of dtype `ENTRY`, `records` uint8."""
 
     entries: np.ndarray
-    residue: np.ndarray
-    symbols: np.ndarray
+    records: np.ndarray
 
 
 def check_log2(name: str, value: int, least: int, most: int) -> None:
@@ -158,8 +146,8 @@ def check_log2(name: str, value: int, least: int, most: int) -> None:
 
 def read_header(
     header: np.ndarray, body_bytes: int, layout: FloatFormat, remainder_bits: int, numel: int
-) -> tuple[TileLayout, tuple[int, int]]:
-    """Read the header of a body and return its geometry and the bytes of its two sections.
+) -> TileLayout:
+    """Read the header of a body and return its geometry.
 
     Args:
         header: The first `HEADER_BYTES` bytes of the body, uint8; fewer where the body is shorter.
@@ -173,20 +161,20 @@ def read_header(
     """
     if len(header) < HEADER_BYTES:
         raise CorruptFrameError(f"a tiled body has at least {HEADER_BYTES} bytes, got {len(header)}")
-    log2_tile, log2_stream, placement, zero, zeros, num_tiles, residue_bytes, symbol_bytes = _HEADER.unpack(
+    log2_tile, log2_stream, placement, zero, zeros, num_tiles, section_bytes, last = _HEADER.unpack(
         header[:HEADER_BYTES].tobytes()
     )
-    if not MIN_LOG2_TILE <= log2_tile <= MAX_LOG2_TILE or log2_stream > log2_tile or placement > 1 or zero or zeros:
+    wrong = log2_stream > log2_tile or placement > 1 or zero or zeros or last
+    if wrong or not MIN_LOG2_TILE <= log2_tile <= MAX_LOG2_TILE:
         raise CorruptFrameError(f"tiled body: tile 2**{log2_tile}, stream 2**{log2_stream}, placement {placement}")
     tiles = TileLayout(layout, remainder_bits, numel, log2_tile, log2_stream, PLACEMENTS[placement])
     if num_tiles != tiles.num_tiles:
         raise CorruptFrameError(f"tiled body: {num_tiles} tiles declared, {numel} elements make {tiles.num_tiles}")
-    start = tiles.sections_offset
-    if start + residue_bytes + symbol_bytes != body_bytes or residue_bytes % ALIGNMENT:
+    if tiles.section_offset + section_bytes != body_bytes:
         raise CorruptFrameError(
-            f"tiled body: sections of {residue_bytes} and {symbol_bytes} bytes after {start} do not make {body_bytes}"
+            f"tiled body: a section of {section_bytes} bytes after {tiles.section_offset} does not make {body_bytes}"
         )
-    return tiles, (residue_bytes, symbol_bytes)
+    return tiles
 
 
 def open_body(body: np.ndarray, layout: FloatFormat, remainder_bits: int, numel: int) -> tuple[TileLayout, Sections]:
@@ -201,10 +189,8 @@ def open_body(body: np.ndarray, layout: FloatFormat, remainder_bits: int, numel:
     Raises:
         CorruptFrameError: The header is not legal, or does not fit the body or `numel`.
     """
-    tiles, (residue_bytes, _) = read_header(body[:HEADER_BYTES], len(body), layout, remainder_bits, numel)
-    start = tiles.sections_offset
-    entries = body[HEADER_BYTES : HEADER_BYTES + tiles.num_tiles * ENTRY.itemsize].view(ENTRY)
-    return tiles, Sections(entries, body[start : start + residue_bytes], body[start + residue_bytes :])
+    tiles = read_header(body[:HEADER_BYTES], len(body), layout, remainder_bits, numel)
+    return tiles, Sections(body[HEADER_BYTES : tiles.section_offset].view(ENTRY), body[tiles.section_offset :])
 
 
 def tile_numels(tiles: TileLayout) -> np.ndarray:
@@ -215,8 +201,18 @@ def tile_numels(tiles: TileLayout) -> np.ndarray:
     return numels
 
 
+def residue_bytes(tiles: TileLayout, entries: np.ndarray) -> np.ndarray:
+    """Return the residue bytes of each tile, as int64.
+
+    Raises:
+        CorruptFrameError: An entry names a plane that the dtype does not have.
+    """
+    varying = tiles.layout.residue_planes - constant_byte_planes(tiles, entries)
+    return varying * aligned(tile_numels(tiles))
+
+
 def check_entries(tiles: TileLayout, sections: Sections, symbol_bytes: np.ndarray) -> None:
-    """Check that every tile lies inside its sections.
+    """Check that every tile lies inside the section.
 
     Args:
         tiles: Geometry of the body.
@@ -224,25 +220,20 @@ def check_entries(tiles: TileLayout, sections: Sections, symbol_bytes: np.ndarra
         symbol_bytes: Symbol bytes each tile is known to read, as int64.
 
     Raises:
-        CorruptFrameError: An entry points outside its section, or off the alignment.
+        CorruptFrameError: An entry points outside the section, or off the alignment, or is not legal.
     """
     entries = sections.entries
-    stored = tiles.layout.residue_planes - constant_byte_planes(tiles, entries)
-    plane = aligned(tile_numels(tiles))
-    for field, sizes, section in (
-        ("residue_offset", stored * plane, sections.residue),
-        ("symbol_offset", symbol_bytes, sections.symbols),
-    ):
-        offsets = entries[field]
-        # Compared by subtraction, because an offset near 2**64 would wrap in a sum.
-        room = np.uint64(len(section))
-        wrong = (sizes.astype(np.uint64) > room) | (offsets > room - np.minimum(room, sizes.astype(np.uint64)))
-        wrong |= offsets % ALIGNMENT != 0
-        if wrong.any():
-            tile = int(wrong.argmax())
-            raise CorruptFrameError(
-                f"tiled body: tile {tile} has {field} {offsets[tile]} and {sizes[tile]} bytes in a section of {room}"
-            )
+    sizes = (residue_bytes(tiles, entries) + symbol_bytes).astype(np.uint64)
+    offsets = entries["offset"]
+    # Compared by subtraction, because an offset near 2**64 would wrap in a sum.
+    room = np.uint64(len(sections.records))
+    wrong = (sizes > room) | (offsets > room - np.minimum(room, sizes))
+    wrong |= (offsets % ALIGNMENT != 0) | (entries["reserved"] != 0)
+    if wrong.any():
+        tile = int(wrong.argmax())
+        raise CorruptFrameError(
+            f"tiled body: tile {tile} has {sizes[tile]} bytes in a section of {room}, entry {entries[tile]}"
+        )
 
 
 def constant_byte_planes(tiles: TileLayout, entries: np.ndarray) -> np.ndarray:

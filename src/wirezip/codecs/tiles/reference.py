@@ -53,11 +53,6 @@ def restore_bits(ordered: np.ndarray, layout: FloatFormat) -> np.ndarray:
     return words.astype(f"u{layout.word_bytes}")
 
 
-def field_widths(num_bits: int) -> list[int]:
-    """Return the widths of the bit planes that a field of `num_bits` is cut into, low bits first."""
-    return [width for width in (4, 2, 1) if num_bits & width]
-
-
 def fields_bytes(num_bits: int, numel: int) -> int:
     """Return the bytes that fields of `num_bits` of `numel` elements take."""
     return num_bits * num_columns(numel)
@@ -66,33 +61,24 @@ def fields_bytes(num_bits: int, numel: int) -> int:
 def pack_fields(values: np.ndarray, num_bits: int) -> bytes:
     """Pack the low `num_bits` of each value.
 
-    Elements are dealt row by row over 8 rows of `num_columns` columns, the missing ones zero. Each
-    plane holds, for each column, the bits of its 8 elements, the first row lowest.
+    Elements are dealt row by row over 8 rows of `num_columns` columns, the missing ones zero. The 8
+    fields of a column make one integer, the first row lowest; byte j of all columns makes plane j.
     """
     grid = np.zeros((ROWS, num_columns(len(values))), np.uint64)
     grid.reshape(-1)[: len(values)] = values
-    packed = b""
-    for width in field_widths(num_bits):
-        plane = np.zeros(grid.shape[1], np.uint64)
-        for row in range(ROWS):
-            plane |= (grid[row] & np.uint64(2**width - 1)) << np.uint64(width * row)
-        packed += plane.astype(f"<u{width}").tobytes()
-        grid >>= np.uint64(width)
-    return packed
+    columns = np.zeros(grid.shape[1], np.uint64)
+    for row in range(ROWS):
+        columns |= (grid[row] & np.uint64(2**num_bits - 1)) << np.uint64(num_bits * row)
+    return b"".join((columns >> np.uint64(8 * plane)).astype(np.uint8).tobytes() for plane in range(num_bits))
 
 
 def unpack_fields(packed: bytes, num_bits: int, numel: int) -> np.ndarray:
     """Undo `pack_fields`, as uint64."""
-    columns = num_columns(numel)
-    grid = np.zeros((ROWS, columns), np.uint64)
-    start = shift = 0
-    for width in field_widths(num_bits):
-        plane = np.frombuffer(packed, f"<u{width}", columns, start).astype(np.uint64)
-        for row in range(ROWS):
-            field = (plane >> np.uint64(width * row)) & np.uint64(2**width - 1)
-            grid[row] |= field << np.uint64(shift)
-        start += width * columns
-        shift += width
+    planes = np.frombuffer(packed, np.uint8).reshape(num_bits, num_columns(numel)).astype(np.uint64)
+    columns = np.zeros(num_columns(numel), np.uint64)
+    for plane in range(num_bits):
+        columns |= planes[plane] << np.uint64(8 * plane)
+    grid = np.stack([(columns >> np.uint64(num_bits * row)) & np.uint64(2**num_bits - 1) for row in range(ROWS)])
     return grid.reshape(-1)[:numel]
 
 
@@ -158,17 +144,16 @@ def finish(tile: Tile, ordered: np.ndarray, tiles: TileLayout, coded: bytes | No
     return Tile(tile.residue, stored, width=STORED, constant_planes=stored_planes)
 
 
-def join_residue(
-    entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles: TileLayout, numel: int
-) -> tuple[np.ndarray, np.ndarray]:
+def join_residue(entry: np.void, records: np.ndarray, tiles: TileLayout, numel: int) -> tuple[np.ndarray, np.ndarray]:
     """Read the residue planes, the remainder and, of a stored tile, the heads.
 
     Returns:
         The ordered words with what was read, and the symbols that were not read.
     """
     mask = int(entry["constant_planes"])
-    residue = residue[int(entry["residue_offset"]) :]
-    symbols = symbols[int(entry["symbol_offset"]) :]
+    residue = records[int(entry["offset"]) :]
+    varying = sum(not mask >> plane & 1 for plane in range(tiles.layout.residue_planes))
+    symbols = residue[varying * aligned(numel) :]
     ordered = np.zeros(numel, np.uint64)
     block = symbols[:CONSTANT_BLOCK_BYTES]
     if mask:
@@ -203,44 +188,40 @@ def value_shift(tiles: TileLayout) -> np.uint64:
 
 
 def encode_tiles(
-    words: np.ndarray, tiles: TileLayout, sections: Sections, encode_tile: Callable[[np.ndarray, TileLayout], Tile]
-) -> tuple[int, int]:
+    words: np.ndarray, tiles: TileLayout, sections: Sections, encode_tile: Callable[[np.ndarray, TileLayout, int], Tile]
+) -> int:
     """Encode all tiles one after another and place them.
 
+    Args:
+        words: Words of the tensor.
+        tiles: Geometry of the body.
+        sections: Its parts, to be filled.
+        encode_tile: Encodes the ordered words of a tile, given its number.
+
     Returns:
-        Bytes used of the residue section and of the symbol section.
+        Bytes used of the section.
     """
-    residue_end = symbol_end = 0
+    end = 0
     for index in range(tiles.num_tiles):
         first = index * tiles.tile_elems
-        tile = encode_tile(order_bits(words[first : first + tiles.tile_elems], tiles.layout), tiles)
+        tile = encode_tile(order_bits(words[first : first + tiles.tile_elems], tiles.layout), tiles, index)
+        record = np.frombuffer(tile.residue + tile.symbols, np.uint8)
         if tiles.placement == "slotted":
-            residue_end, symbol_end = index * tiles.residue_slot_bytes, index * tiles.symbol_slot_bytes
-        sections.entries[index] = (
-            residue_end,
-            symbol_end,
-            tile.num_escapes,
-            tile.base,
-            tile.width,
-            tile.constant_planes,
-        )
-        sections.residue[residue_end : residue_end + len(tile.residue)] = np.frombuffer(tile.residue, np.uint8)
-        sections.symbols[symbol_end : symbol_end + len(tile.symbols)] = np.frombuffer(tile.symbols, np.uint8)
-        residue_end += len(tile.residue)
-        symbol_end += len(tile.symbols)
-    if tiles.placement == "slotted":
-        return tiles.max_residue_bytes, tiles.max_symbol_bytes
-    return residue_end, symbol_end
+            end = index * tiles.slot_bytes
+        sections.entries[index] = (end, tile.num_escapes, tile.base, tile.width, tile.constant_planes, 0)
+        sections.records[end : end + len(record)] = record
+        end += len(record)
+    return tiles.max_section_bytes if tiles.placement == "slotted" else end
 
 
 def decode_tiles(
     tiles: TileLayout,
     sections: Sections,
     words: np.ndarray,
-    decode_tile: Callable[[np.void, np.ndarray, np.ndarray, TileLayout, int], np.ndarray],
+    decode_tile: Callable[[np.void, np.ndarray, TileLayout, int], np.ndarray],
 ) -> None:
     """Decode all tiles, whose entries have been checked, into `words`."""
     for index in range(tiles.num_tiles):
         target = words[index * tiles.tile_elems :][: tiles.tile_elems]
-        ordered = decode_tile(sections.entries[index], sections.residue, sections.symbols, tiles, len(target))
+        ordered = decode_tile(sections.entries[index], sections.records, tiles, len(target))
         target[:] = restore_bits(ordered, tiles.layout)

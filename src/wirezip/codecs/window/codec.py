@@ -20,6 +20,7 @@ from wirezip.errors import CorruptFrameError
 from wirezip.floats import FloatFormat
 
 MAX_WIDTH = 4
+TILE_BYTES = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,10 @@ class Window(TiledCodec):
     """
 
     name: ClassVar[str] = "window"
-    tile_elems: int = 1 << 13
+
+    def default_tile_elems(self, layout: FloatFormat) -> int:
+        """Return the elements of 16 KiB."""
+        return TILE_BYTES // layout.word_bytes
 
     def remainder_bits(self, layout: FloatFormat) -> int:
         """Return the head bits below the exponent."""

@@ -9,29 +9,39 @@ from wirezip.codecs.tiles import cpu_fields, layout
 from wirezip.codecs.tiles.cpu import aligned, jit, num_columns
 from wirezip.codecs.tiles.cpu_body import geometry_of
 from wirezip.codecs.tiles.layout import CONSTANT_BLOCK_BYTES, REMAINDER_BIT, ROWS, STORED, Sections, TileLayout
-from wirezip.codecs.window.reference import MAX_WIDTH, MIN_SAMPLE_COLUMNS, SAMPLE_STEP
+from wirezip.codecs.window.reference import MAX_WIDTH, SAMPLE_STEP, SAMPLED_COLUMNS, SEGMENT_TILES
 from wirezip.errors import CorruptFrameError
 
 
 @jit
-def count_sample(values, counts):
-    """Count the sampled values of a tile into four interleaved rows of `counts`; returns how many."""
-    columns = num_columns(len(values))
-    sampled = max(MIN_SAMPLE_COLUMNS, columns // SAMPLE_STEP)
-    counts[:] = 0
+def count_sample(words, masks, counts):
+    """Add the sampled values of a tile to four interleaved rows of `counts`; returns how many."""
+    exponent, mantissa = masks
+    shift = 0
+    while (1 << shift) <= mantissa:
+        shift += 1
+    columns, n = num_columns(len(words)), len(words)
+    span = max(1, columns // SAMPLE_STEP) * SAMPLED_COLUMNS
     total = 0
     # Four rows, because consecutive increments of one counter would wait for each other.
     for row in range(ROWS):
-        for i in range(row * columns, min(row * columns + sampled, len(values))):
-            counts[i & 3, values[i]] += 1
-            total += 1
+        start = row * (columns // 128 * SAMPLED_COLUMNS + span)
+        for k in range(span):
+            i = row * columns + (start + k) % columns
+            if i < n:
+                counts[k & 3, int(np.uint64(words[i] & exponent) >> np.uint64(shift))] += 1
+                total += 1
     return total
 
 
 @jit
-def choose_window(values, value_bits, counts):
-    """Return width and base as the reference chooses them, or `STORED` and 0."""
-    total = count_sample(values, counts)
+def choose_window(words, masks, geometry, counts):
+    """Return width and base of a segment as the reference chooses them, or `STORED` and 0."""
+    counts[:] = 0
+    total = 0
+    for first in range(0, len(words), geometry.tile_elems):
+        total += count_sample(words[first : first + geometry.tile_elems], masks, counts)
+    value_bits = geometry.value_bits
     lowest, highest = -1, 0
     for value in range(1 << value_bits):
         counts[0, value] += counts[1, value] + counts[2, value] + counts[3, value]
@@ -134,8 +144,8 @@ def make_scratch(tiles: TileLayout) -> Scratch:
 
 
 @jit
-def choose_code(n, geometry, scratch):
-    """Choose how to code a tile whose heads are in `scratch`, and make codes and escape marks.
+def choose_code(n, geometry, choice, scratch):
+    """Make codes and escape marks of a tile whose heads are in `scratch`, with the choice of its segment.
 
     Returns:
         Width, base and number of escapes.
@@ -145,7 +155,7 @@ def choose_code(n, geometry, scratch):
         values[i] = scratch.heads[i] >> geometry.remainder_bits
     if not common.varying_bits(values):
         return 0, int(values[0]), 0
-    width, base = choose_window(values, geometry.value_bits, scratch.counts)
+    width, base = choice
     if width == STORED:
         return STORED, 0, 0
     columns = num_columns(n)
@@ -186,9 +196,9 @@ def write_coded(n, choice, geometry, scratch, symbols):
 
 
 @jit
-def encode_symbols(ordered, n, mask, geometry, scratch, entry, symbols):
+def encode_symbols(ordered, n, mask, geometry, choice, scratch, entry, symbols):
     """Code or store the symbols of a tile whose heads are in `scratch`; returns where they end."""
-    width, base, num_escapes = choose_code(n, geometry, scratch)
+    width, base, num_escapes = choose_code(n, geometry, choice, scratch)
     stored_bytes = symbol_bytes(n, mask, geometry, STORED, 0)
     if width == STORED or symbol_bytes(n, mask, geometry, width, num_escapes) >= stored_bytes:
         entry.num_escapes, entry.base, entry.width = 0, 0, STORED
@@ -201,23 +211,25 @@ def encode_symbols(ordered, n, mask, geometry, scratch, entry, symbols):
 
 
 @jit
-def encode_all(words, masks, geometry, scratch, entries, residue, symbols):
-    """Encode all tiles; returns the bytes used of the residue and symbol sections."""
-    residue_end = symbol_end = 0
+def encode_all(words, masks, geometry, scratch, entries, records):
+    """Encode all tiles; returns the bytes used of the section."""
+    end, choice = 0, (STORED, 0)
     for tile in range(len(entries)):
-        part = words[tile * geometry.tile_elems : (tile + 1) * geometry.tile_elems]
-        if geometry.symbol_slot_bytes:
-            residue_end, symbol_end = tile * geometry.residue_slot_bytes, tile * geometry.symbol_slot_bytes
+        first = tile * geometry.tile_elems
+        if tile % SEGMENT_TILES == 0:
+            segment = words[first : first + SEGMENT_TILES * geometry.tile_elems]
+            choice = choose_window(segment, masks, geometry, scratch.counts)
+        part = words[first : first + geometry.tile_elems]
+        if geometry.slot_bytes:
+            end = tile * geometry.slot_bytes
         entry = entries[tile]
-        entry.residue_offset, entry.symbol_offset = residue_end, symbol_end
+        entry.offset, entry.reserved = end, 0
         mask = common.constant_mask(part, masks, geometry.remainder_bits)
-        residue_end = common.split_residue(part, masks, mask, residue, residue_end)
+        end = common.split_residue(part, masks, mask, records, end)
         common.split_heads(part, masks, scratch.heads)
         ordered = common.order_bits(part[0], masks)
-        symbol_end += encode_symbols(ordered, len(part), mask, geometry, scratch, entry, symbols[symbol_end:])
-    if geometry.symbol_slot_bytes:
-        return len(residue), len(symbols)
-    return residue_end, symbol_end
+        end += encode_symbols(ordered, len(part), mask, geometry, choice, scratch, entry, records[end:])
+    return len(records) if geometry.slot_bytes else end
 
 
 @jit
@@ -247,37 +259,38 @@ def read_coded(n, geometry, scratch, entry, symbols):
 
 
 @jit
-def decode_all(words, masks, geometry, scratch, entries, residue, symbols):
+def decode_all(words, masks, geometry, scratch, entries, records):
     """Decode all tiles; returns the first that is corrupt, or -1."""
     no_block = np.zeros(CONSTANT_BLOCK_BYTES, np.uint8)
     for tile in range(len(entries)):
         part = words[tile * geometry.tile_elems : (tile + 1) * geometry.tile_elems]
         entry, n = entries[tile], len(part)
-        mask, start, block = int(entry.constant_planes), int(entry.symbol_offset), no_block
+        mask, block = int(entry.constant_planes), no_block
+        residue = records[int(entry.offset) :]
+        start = common.residue_bytes(part, mask)
         if mask:
-            block = symbols[start : start + CONSTANT_BLOCK_BYTES]
+            block = residue[start : start + CONSTANT_BLOCK_BYTES]
             start += CONSTANT_BLOCK_BYTES
         if entry.width == STORED:
-            common.read_stored(symbols[start:], scratch.heads[:n])
-        elif not read_coded(n, geometry, scratch, entry, symbols[start:]):
+            common.read_stored(residue[start:], scratch.heads[:n])
+        elif not read_coded(n, geometry, scratch, entry, residue[start:]):
             return tile
         elif mask >> REMAINDER_BIT & 1:
             cpu_fields.set_remainder(scratch.heads[:n], geometry.remainder_bits, block[REMAINDER_BIT])
-        common.join_words(part, masks, scratch.heads[:n], (mask, block), residue[int(entry.residue_offset) :])
+        common.join_words(part, masks, scratch.heads[:n], (mask, block), residue)
     return -1
 
 
-def encode_tiles(words: np.ndarray, tiles: TileLayout, sections: Sections) -> tuple[int, int]:
-    """Encode all tiles; returns the bytes used of the residue and symbol sections."""
-    parts = (sections.entries, sections.residue, sections.symbols)
-    masks = common.masks_of(tiles.layout)
-    residue_bytes, symbol_bytes = encode_all(words, masks, geometry_of(tiles), make_scratch(tiles), *parts)
-    return residue_bytes, symbol_bytes
+def encode_tiles(words: np.ndarray, tiles: TileLayout, sections: Sections) -> int:
+    """Encode all tiles; returns the bytes used of the section."""
+    parts = (sections.entries, sections.records)
+    end: int = encode_all(words, common.masks_of(tiles.layout), geometry_of(tiles), make_scratch(tiles), *parts)
+    return end
 
 
 def decode_tiles(tiles: TileLayout, sections: Sections, words: np.ndarray) -> None:
     """Decode all tiles, whose entries have been checked, into `words`."""
-    parts = (sections.entries, sections.residue, sections.symbols)
+    parts = (sections.entries, sections.records)
     tile = decode_all(words, common.masks_of(tiles.layout), geometry_of(tiles), make_scratch(tiles), *parts)
     if tile >= 0:
         raise CorruptFrameError(f"window: tile {tile} has another number of escape codes than of escapes")

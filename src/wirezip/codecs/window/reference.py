@@ -1,6 +1,6 @@
 """The `window` codec in NumPy: the specification that the other implementations equal byte for byte.
 
-Each tile has a window of `2**width - 1` consecutive exponents; an exponent in it is coded as its
+The tiles of a segment share a window of `2**width - 1` consecutive exponents; an exponent in it is coded as its
 distance from `base` in `width` bits, any other as the all-ones code and a raw exponent in the
 escape list.
 
@@ -14,9 +14,11 @@ from wirezip.codecs.tiles.layout import ROWS, STORED, Sections, TileLayout, num_
 from wirezip.errors import CorruptFrameError
 
 MAX_WIDTH = 4
-# One column in eight is sampled, and at least 16, to choose window and width.
-SAMPLE_STEP = 8
-MIN_SAMPLE_COLUMNS = 16
+# Tiles that share width and window, unless they are constant or stored.
+SEGMENT_TILES = 8
+# Of every 1024 columns 16 are sampled in each row, and at least 16, from another column on.
+SAMPLE_STEP = 1024
+SAMPLED_COLUMNS = 16
 
 
 def column_order(numel: int) -> np.ndarray:
@@ -25,16 +27,22 @@ def column_order(numel: int) -> np.ndarray:
     return order[order < numel]
 
 
-def choose_window(values: np.ndarray, tiles: TileLayout) -> tuple[int, int]:
-    """Return the width and base that code a sample of the tile in the fewest bits.
+def is_sampled(numel: int) -> np.ndarray:
+    """Return which elements of a tile of `numel` elements belong to the sample."""
+    columns = num_columns(numel)
+    span = max(1, columns // SAMPLE_STEP) * SAMPLED_COLUMNS
+    row, column = np.divmod(np.arange(numel), columns)
+    start = row * (columns // 128 * SAMPLED_COLUMNS + span)
+    return (column - start) % columns < span
 
-    The sample is the first eighth of the columns. `STORED` wins ties, then the smaller width, then
-    the lower base.
+
+def choose_window(samples: np.ndarray, tiles: TileLayout) -> tuple[int, int]:
+    """Return the width and base that code the sample of a segment in the fewest bits.
+
+    `STORED` wins ties, then the smaller width, then the lower base.
     """
-    columns = num_columns(len(values))
-    sampled = np.arange(len(values)) % columns < max(MIN_SAMPLE_COLUMNS, columns // SAMPLE_STEP)
-    counts = np.bincount(values[sampled].astype(np.int64), minlength=2**tiles.value_bits)
-    total = int(counts.sum())
+    counts = np.bincount(samples.astype(np.int64), minlength=2**tiles.value_bits)
+    total = len(samples)
     best_bits, best_width, best_base = tiles.value_bits * total, STORED, 0
     for width in range(1, MAX_WIDTH + 1):
         size = 2**width - 1
@@ -46,14 +54,26 @@ def choose_window(values: np.ndarray, tiles: TileLayout) -> tuple[int, int]:
     return best_width, best_base
 
 
-def encode_tile(ordered: np.ndarray, tiles: TileLayout) -> common.Tile:
-    """Encode the ordered words of one tile."""
+def choose_windows(words: np.ndarray, tiles: TileLayout) -> list[tuple[int, int]]:
+    """Return width and base of every segment of tiles."""
+    choices = []
+    length = tiles.tile_elems
+    for first in range(0, len(words), SEGMENT_TILES * length):
+        segment = words[first : first + SEGMENT_TILES * length]
+        values = common.order_bits(segment, tiles.layout) >> common.value_shift(tiles)
+        parts = [values[start : start + length] for start in range(0, len(values), length)]
+        choices.append(choose_window(np.concatenate([part[is_sampled(len(part))] for part in parts]), tiles))
+    return choices
+
+
+def encode_tile(ordered: np.ndarray, tiles: TileLayout, choice: tuple[int, int]) -> common.Tile:
+    """Encode the ordered words of one tile with the width and base of its segment."""
     tile = common.split_residue(ordered, tiles)
     values = ordered >> common.value_shift(tiles)
     if (values == values[0]).all():
         tile.width, tile.base = 0, int(values[0])
         return common.finish(tile, ordered, tiles, coded=b"")
-    tile.width, tile.base = choose_window(values, tiles)
+    tile.width, tile.base = choice
     if tile.width == STORED:
         return common.finish(tile, ordered, tiles, coded=None)
     escape = 2**tile.width - 1
@@ -66,9 +86,9 @@ def encode_tile(ordered: np.ndarray, tiles: TileLayout) -> common.Tile:
     return common.finish(tile, ordered, tiles, coded)
 
 
-def decode_tile(entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles: TileLayout, numel: int) -> np.ndarray:
+def decode_tile(entry: np.void, records: np.ndarray, tiles: TileLayout, numel: int) -> np.ndarray:
     """Decode one tile whose entry has been checked; returns its ordered words."""
-    ordered, symbols = common.join_residue(entry, residue, symbols, tiles, numel)
+    ordered, symbols = common.join_residue(entry, records, tiles, numel)
     width, base = int(entry["width"]), int(entry["base"])
     if width == STORED:
         return ordered
@@ -86,9 +106,14 @@ def decode_tile(entry: np.void, residue: np.ndarray, symbols: np.ndarray, tiles:
     return ordered | values << common.value_shift(tiles)
 
 
-def encode_tiles(words: np.ndarray, tiles: TileLayout, sections: Sections) -> tuple[int, int]:
-    """Encode all tiles; returns the bytes used of the residue and symbol sections."""
-    return common.encode_tiles(words, tiles, sections, encode_tile)
+def encode_tiles(words: np.ndarray, tiles: TileLayout, sections: Sections) -> int:
+    """Encode all tiles; returns the bytes used of the section."""
+    choices = choose_windows(words, tiles)
+
+    def encode(ordered: np.ndarray, tiles: TileLayout, index: int) -> common.Tile:
+        return encode_tile(ordered, tiles, choices[index // SEGMENT_TILES])
+
+    return common.encode_tiles(words, tiles, sections, encode)
 
 
 def decode_tiles(tiles: TileLayout, sections: Sections, words: np.ndarray) -> None:
