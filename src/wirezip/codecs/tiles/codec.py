@@ -196,6 +196,21 @@ class TiledCodec(Codec):
         """
         return device().decode_async(self, body, out, slack, workspace)
 
+    def decode_status(self, body: torch.Tensor, out: torch.Tensor, status: torch.Tensor) -> None:
+        """Decode as `decode_async` does a body that other bytes may follow, but report to a tensor.
+
+        Args:
+            body: Contiguous 1-D uint8 tensor starting on a multiple of 16, of this codec's geometry.
+            out: Contiguous 1-D tensor of the original dtype and element count; overwritten.
+            status: One int64 on the same device, 2**63 - 1; gets the lowest number of a corrupt tile, or
+                -1 for the header.
+
+        Raises:
+            InputError: A tensor has the wrong layout, device or alignment.
+            CodecUnavailableError: The kernels cannot run on this device in this process.
+        """
+        device().decode_status(self, body, out, status)
+
     def encode_batch(self, values: "Sequence[torch.Tensor]") -> "BatchEncoding":
         """Encode many tensors of one dtype on the current stream, in two launches, without waiting.
 

@@ -115,14 +115,19 @@ def check_decode(codec: "TiledCodec", body: torch.Tensor, out: torch.Tensor) -> 
     launch.check_device(out)
 
 
-def launch_decode(codec: "TiledCodec", job: launch.Job, device: torch.device, given: torch.Tensor | None) -> Decoding:
-    """Launch the decoding of a body of a known geometry."""
-    stream, recorded = started(device)
-    decoding = Decoding(codec.name, take_cells(device, 1), stream, recorded)
+def run_decode(codec: "TiledCodec", job: launch.Job, cells: torch.Tensor, given: torch.Tensor | None) -> None:
+    """Launch the decoding of a body of a known geometry; `cells` get what is corrupt."""
     host = codec.kernels_module()
     needed = host.decode_workspace_bytes(job.tiles, job.num_tiles)
-    with torch.cuda.device_of(job.words), room(codec.name, device, needed, given) as memory:
-        host.decode(job, decoding.cells, memory)
+    with torch.cuda.device_of(job.words), room(codec.name, cells.device, needed, given) as memory:
+        host.decode(job, cells, memory)
+
+
+def launch_decode(codec: "TiledCodec", job: launch.Job, device: torch.device, given: torch.Tensor | None) -> Decoding:
+    """Launch the decoding of a body of a known geometry; returns what to wait for."""
+    stream, recorded = started(device)
+    decoding = Decoding(codec.name, take_cells(device, 1), stream, recorded)
+    run_decode(codec, job, decoding.cells, given)
     return decoding
 
 
@@ -146,6 +151,14 @@ def decode_async(
     check_aligned(f"{codec.name}: body", body)
     tiles = codec.geometry(out.numel(), out.dtype)
     return launch_decode(codec, job_of(tiles, out, body, body.numel(), slack), out.device, given)
+
+
+def decode_status(codec: "TiledCodec", body: torch.Tensor, out: torch.Tensor, status: torch.Tensor) -> None:
+    """Launch a decoding that reports to a tensor; see `TiledCodec.decode_status`."""
+    check_decode(codec, body, out)
+    check_aligned(f"{codec.name}: body", body)
+    tiles = codec.geometry(out.numel(), out.dtype)
+    run_decode(codec, job_of(tiles, out, body, body.numel(), True), status, None)
 
 
 def decode_any(codec: "TiledCodec", body: torch.Tensor, out: torch.Tensor) -> None:
