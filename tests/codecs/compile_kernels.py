@@ -12,6 +12,7 @@ import re
 import sys
 import time
 
+import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -43,7 +44,9 @@ def kernels_of(name, dtype):
     encoding = importlib.import_module(f"wirezip.codecs.{name}.kernels")
     decoding = importlib.import_module(f"wirezip.codecs.{name}.kernels_decode")
     limit_of = getattr(host, "register_limit", lambda kind, tiles: 0)
-    for variant in (launch.Variant(), launch.Variant(batch=True, slack=True)):
+    # The look-up of a batch does not depend on the dtype.
+    batch = [launch.Variant(batch=True, slack=True)] if dtype == torch.bfloat16 else []
+    for variant in (launch.Variant(), *batch):
         geometry = host.geometry_of(tiles, variant)
         if name == "window":
             yield encoding.choose_kernel, geometry, host.CHOOSE_WARPS, 0

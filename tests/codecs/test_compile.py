@@ -37,12 +37,14 @@ def compilations(tmp_path_factory):
         process.communicate()
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("target", TARGETS)
 def test_compiles_without_spills(target, compilations):
-    printed, errors = compilations[target].communicate(timeout=280)
+    printed, errors = compilations[target].communicate(timeout=840)
     assert compilations[target].returncode == 0, errors[-4000:]
     rows = [json.loads(line) for line in printed.splitlines()]
-    assert len(rows) == 10 * (len(TARGETS[target]) - 2)
+    # Five kernels for each dtype, and those of a batch once.
+    assert len(rows) == 5 * (len(TARGETS[target]) - 1)
     for row in rows:
         print(target, row)
     for row in rows:
